@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -73,17 +72,6 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
-async def _completed(
-    app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
-) -> None:
-    """Serve a request; complete a stream whose client reads too slowly to be waited for."""
-    await app(scope, receive, send)
-    if cycle.chunked_encoding and not cycle.response_complete:
-        cycle.keep_alive = False
-        cycle.flow.resume_writing()  # for the few bytes that say that this is all
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-
 class BoundedHttp(PlainHttp):
     """One HTTP connection. A client that sends an endless head gets an error, and is disconnected.
 
@@ -134,7 +122,7 @@ class BoundedHttp(PlainHttp):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._served = cycle
-        super()._start_asgi_task(cycle, partial(_completed, app, cycle))
+        super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -210,7 +198,7 @@ class BoundedHttp(PlainHttp):
             self._wait(self._part())
 
     def _refuse_head(self, most: str) -> None:
-        self.send_400_response(f"The head of a request may have {most} at most.")
+        self._refuse_unread(431, f"The head of a request may have {most} at most.")
 
     def _part(self) -> Deadlines | None:
         """Return the deadlines for the rest of a request; None while another one is answered."""
@@ -320,20 +308,22 @@ class BoundedHttp(PlainHttp):
             unread.size = 0
 
     def send_400_response(self, msg: str) -> None:
-        if self.transport.is_closing():
-            return  # it was refused before
-        self._connections.log.note("connection closed: no HTTP", self.address, msg)
-        super().send_400_response(msg)
-        self._wait(None)
-        self._has_to_read()
+        self._refuse_unread(400, msg)
+
+    def _refuse_unread(self, status: int, text: str) -> None:
+        """Refuse what cannot be read as a request, unless it was refused before."""
+        if not self.transport.is_closing():
+            self._connections.log.note("connection closed: no HTTP", self.address, text)
+            self._refuse(status, text)
 
     def _refuse(self, status: int, text: str) -> None:
         """Answer with an error, without a whole request, and close the connection."""
         body = text.encode()
+        again = b"retry-after: 1\r\n" if status in {408, 503} else b""
         self.transport.write(
             STATUS_LINE[status]
             + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-            + b"retry-after: 1\r\n"
+            + again
             + b"content-length: %d\r\n\r\n" % len(body)
             + body
         )

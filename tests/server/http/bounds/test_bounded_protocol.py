@@ -194,9 +194,9 @@ async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -
     endless = (begins + goes_on * MAX_HEAD)[: MAX_HEAD + 1]
     async with connected() as made:
         await made.stream.send(endless)
-        assert await made.answer() == TOO_MUCH
-        with pytest.raises(anyio.EndOfStream):
-            await made.stream.receive()
+        refused = await rest(made.stream)
+    assert refused.startswith(b"HTTP/1.1 431 ")
+    assert refused.endswith(b"\r\n\r\n" + TOO_MUCH)
 
 
 @pytest.mark.parametrize("more", [-100, 1])
@@ -408,6 +408,21 @@ async def test_a_request_that_offers_an_upgrade_keeps_its_body(
             assert [part.partition(b"\r\n\r\n")[2] for part in text.split(b"HTTP/1.1 200 OK")][
                 1:
             ] == [b"%d" % len(ONE), b"1"]
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
+    async with connected() as made:
+        made.is_held = True
+        await made.stream.send(b"GET /mcp HTTP/1.0\r\nHost: x\r\n\r\n")
+        got = b""
+        while not got.endswith(b"xx"):
+            got += await made.stream.receive()
+        await made.stream.aclose()
+        await made.ended.wait()
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert b"chunked" not in head
+    assert body.strip(b"x") == b""
 
 
 async def test_nobody_is_connected_through_the_hub() -> None:
