@@ -23,6 +23,7 @@ import httpx2
 from msgspec.structs import replace
 
 from hub.children.link import ChildConnection
+from hub.children.process.process_tree import ProcessSupervisor
 from hub.children.remote.http_client import Endpoint
 from hub.children.remote.sse import SseLink
 from hub.children.remote.streamable_http import HttpLink
@@ -37,9 +38,6 @@ from hub.secrets.reading import SecretReader
 from hub.specs import RemoteLogin, RemoteTarget
 from hub.system.connecting import HostLookups, HttpTransport, LookingUpBackend
 
-CLOSE_GRACE = 2.0
-"""Seconds that ending a session may take."""
-
 
 @asynccontextmanager
 async def open_remote(  # noqa: PLR0913 - what a connection is made of
@@ -50,11 +48,13 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
     secrets: SecretReader,
     for_commands: Mapping[str, str],
     logins: LoginFiles | None,
+    supervisor: ProcessSupervisor,
 ) -> AsyncGenerator[ChildConnection]:
     """Connect to a remote child, with the secrets in its headers as they are now.
 
     `for_commands` is the environment of commands that print secrets. A server with a login has its
-    tokens from `logins`.
+    tokens from `logins`. To end its session takes no longer than a process may take to exit, as
+    `supervisor` says.
 
     Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """
@@ -78,8 +78,9 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
                 yield link
             finally:
                 tasks.cancel_scope.cancel()
-                with anyio.move_on_after(CLOSE_GRACE, shield=True):
-                    await link.leave()
+                graces = supervisor.graces
+                with anyio.CancelScope(shield=True):
+                    await supervisor.shutdown.until(link.leave, graces.eof, graces.eof_at_end)
 
 
 async def _tokens(
