@@ -25,13 +25,21 @@ Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
 
 
-def most_files() -> int | None:
-    """Return how many files this process may have open; None if unlimited or not known."""
+def most_files(wanted: int = 0) -> int | None:
+    """Return how many files this process may have open; None if unlimited or not known.
+
+    If these are fewer than are `wanted`, the limit is raised as far as the system allows: many
+    systems have a low one for the sake of programs that use `select`.
+    """
     try:
-        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit  # noqa: PLC0415 - not everywhere
+        from resource import RLIM_INFINITY, RLIMIT_NOFILE, getrlimit, setrlimit  # noqa: PLC0415 - not everywhere
     except ImportError:
         return None
-    soft = getrlimit(RLIMIT_NOFILE)[0]
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    if soft != RLIM_INFINITY and soft < wanted:
+        with suppress(ValueError, OSError):
+            setrlimit(RLIMIT_NOFILE, (wanted if hard == RLIM_INFINITY else min(hard, wanted), hard))
+            soft = getrlimit(RLIMIT_NOFILE)[0]
     return None if soft == RLIM_INFINITY else soft
 
 
