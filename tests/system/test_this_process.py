@@ -4,6 +4,7 @@ import asyncio  # noqa: TID251 - to tell which loop it is
 import platform
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_another_allocator_is_left_alone() -> None:
 
 
 def test_no_more_files_are_allowed_than_are_wanted_and_the_system_lets_have() -> None:
-    resource = pytest.importorskip("resource")
+    resource: Any = pytest.importorskip("resource")
     kind = resource.RLIMIT_NOFILE
     before = resource.getrlimit(kind)
     few = 300

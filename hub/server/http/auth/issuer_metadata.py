@@ -7,9 +7,9 @@ and when a new one is named.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -19,6 +19,8 @@ import structlog
 
 from hub.protocol.http_headers import is_private
 from hub.system.connecting import web_client
+
+log = structlog.stdlib.get_logger(__name__)
 
 TIMEOUT: Final = 5.0
 """Seconds that an issuer may take to answer."""
@@ -39,6 +41,61 @@ class NoEndpointError(IssuerUnavailableError):
 def open_client() -> httpx2.AsyncClient:
     """Return the HTTP client that issuers are asked with."""
     return web_client(TIMEOUT)
+
+
+class IssuerConnection:
+    """The HTTP client that an issuer is asked with, opened at the first question."""
+
+    def __init__(self, issuer: str, client: OpenClient) -> None:
+        self.issuer = issuer
+        self._open_client = client
+        self._http: httpx2.AsyncClient | None = None
+
+    @property
+    def http(self) -> httpx2.AsyncClient:
+        """The client, which is opened if it is not."""
+        self._http = self._http or self._open_client()
+        return self._http
+
+    async def serve(self) -> None:
+        """Keep the connections to the issuer until cancelled, then close them."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(TIMEOUT, shield=True):
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections to the issuer."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+
+class Outage:
+    """Says once in the log that an issuer cannot be asked, and once that it can be again.
+
+    `why`: the reason, while it cannot.
+    """
+
+    def __init__(self, issuer: str, trouble: str, meanwhile: str, over: str) -> None:
+        self.why: str | None = None
+        self._issuer = issuer
+        self._trouble, self._meanwhile, self._over = trouble, meanwhile, over
+
+    def note(self, exc: Exception) -> None:
+        """Record an error of the issuer's, or any other: none may end the hub."""
+        is_its = isinstance(exc, IssuerUnavailableError)
+        why = str(exc) if is_its else f"{type(exc).__name__}: {exc}"
+        if self.why is None:
+            log.warning(self._trouble, issuer=self._issuer, reason=why, next=self._meanwhile)
+        self.why = why
+
+    def end(self) -> None:
+        """Record an answer."""
+        if self.why is not None:
+            log.info(self._over, issuer=self._issuer)
+        self.why = None
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
@@ -123,22 +180,14 @@ AGAIN: Final = 30.0
 FRESH: Final = 300.0
 """Seconds after which the keys are fetched again, so that one which is gone ends soon."""
 
-log = structlog.stdlib.get_logger(__name__)
 _KINDS: Final = frozenset({"RSA", "EC", "OKP"})
 """Kinds of public keys. One that is shared with the issuer (`oct`) is none."""
 
 JsonWebKey: TypeAlias = dict[str, Any]
 
 
-class KeySource(Protocol):
-    """Gets the public keys of one issuer."""
-
-    async def __call__(self) -> list[JsonWebKey]:
-        """Return the keys.
-
-        Raises: IssuerUnavailableError.
-        """
-        ...
+KeySource: TypeAlias = Callable[[], Awaitable[list[JsonWebKey]]]
+"""Returns the public keys of one issuer. Raises: IssuerUnavailableError."""
 
 
 class FileSource:
@@ -223,12 +272,16 @@ class KeySet:
     """
 
     def __init__(self, issuer: str, source: KeySource, clock: Callable[[], float]) -> None:
-        self._issuer = issuer
         self._source = source
         self._clock = clock
         self._keys: list[JsonWebKey] = []
         self._tried: float | None = None
-        self._failed: str | None = None
+        self._outage = Outage(
+            issuer,
+            "the keys of an issuer cannot be had",
+            "known keys go on; tokens with others get 503 until it answers",
+            "the keys of an issuer can be had again",
+        )
         self._turn = anyio.Lock()
         self.changes = 0
         """How often other keys were found than before."""
@@ -244,8 +297,8 @@ class KeySet:
         if not found:
             await self.refresh()
             found = self._known(name)
-        if not found and self._failed is not None:
-            raise IssuerUnavailableError(self._failed)
+        if not found and self._outage.why is not None:
+            raise IssuerUnavailableError(self._outage.why)
         return found
 
     def _known(self, name: str | None) -> list[JsonWebKey]:
@@ -258,33 +311,18 @@ class KeySet:
                 return
             try:
                 keys = await self._source()
-            except IssuerUnavailableError as exc:
-                self._note_failure(str(exc))
-                return
             except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
-                self._note_failure(f"{type(exc).__name__}: {exc}")
+                self._outage.note(exc)
                 return
             finally:
                 self._tried = self._clock()  # those who wait for it shall not all fetch again
-            if self._failed is not None:
-                log.info("the keys of an issuer can be had again", issuer=self._issuer)
-            self._failed = None
+            self._outage.end()
             if keys != self._keys:
                 self._keys = keys
                 self.changes += 1
-
-    def _note_failure(self, why: str) -> None:
-        if self._failed is None:
-            log.warning(
-                "the keys of an issuer cannot be had",
-                issuer=self._issuer,
-                reason=why,
-                next="known keys go on; tokens with others get 503 until it answers",
-            )
-        self._failed = why
 
     async def keep_fresh(self) -> None:
         """Fetch the keys now and again, until cancelled."""
         while True:
             await self.refresh()
-            await anyio.sleep(AGAIN if self._failed is not None else FRESH)
+            await anyio.sleep(AGAIN if self._outage.why is not None else FRESH)

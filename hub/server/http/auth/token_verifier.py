@@ -160,7 +160,7 @@ class TokenVerifier:
     @property
     def upkeep(self) -> list[Upkeep]:
         """What keeps the keys of all issuers fresh, and the connections to them."""
-        asking = [] if self._opaque is None else [self._opaque.serve]
+        asking = [] if self._opaque is None else [self._opaque.endpoint.serve]
         return [*(keys.keep_fresh for keys in self._signed.key_sets), *asking]
 
 

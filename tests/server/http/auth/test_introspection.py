@@ -374,7 +374,7 @@ async def test_its_connections_are_closed_at_the_end() -> None:
         NAME, RESOURCE, {}, IntrospectionEndpoint(NAME, asking, client), FakeClock(NOW)
     )
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(opaque.serve)
+        tasks.start_soon(opaque.endpoint.serve)
         await opaque.verified("good")
         await opaque.verified("good")
         assert [one.is_closed for one in opened] == [False]
