@@ -174,7 +174,7 @@ class HttpServer:
         """End the notification streams of all clients, which would otherwise never end."""
         self._modern_posts.end_listening()
         for session in self._sessions:
-            session.notification_stream.close()
+            session.notification_stream.end()
 
     def end_answers(self) -> None:
         """Give up the requests under way: each is answered with an error that says so."""

@@ -302,7 +302,7 @@ class HttpSession(Struct, eq=False):
 
     def close(self, why: str | None = None) -> None:
         """End the session; `why` is told to its requests under way."""
-        self.notification_stream.close()
+        self.notification_stream.end()
         if why is None:
             self.connection.close()
         else:
