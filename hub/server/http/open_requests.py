@@ -17,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from hub.server.http.access import AccessCheck, ProxiedTo, Refusal, RequestHeaders
 from hub.server.http.auth.admission import ProtectedResource
 from hub.server.http.request_heads import HeaderChecks
-from hub.server.http.responses import permission, respond
+from hub.server.http.responses import not_allowed, permission, respond
 from hub.values import JsonObject
 
 
@@ -78,7 +78,7 @@ class OpenRequests:
     async def _tell_of(self, resource: ProtectedResource, scope: Scope, send: Send) -> None:
         """Tell whose tokens the hub takes."""
         if scope["method"] not in {"GET", "HEAD"}:
-            await respond(send, 405, {"error": "Method not allowed"}, {"allow": "GET, HEAD"})
+            await not_allowed(send, "GET, HEAD")
         else:
             await respond(send, 200, resource.metadata, {"cache-control": "max-age=300"})
 
