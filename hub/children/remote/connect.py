@@ -53,8 +53,7 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
     """Connect to a remote child, with the secrets in its headers as they are now.
 
     `for_commands` is the environment of commands that print secrets. A server with a login has its
-    tokens from `logins`. To end its session takes no longer than a process may take to exit, as
-    `supervisor` says.
+    tokens from `logins`. Its session has as long to end as a process of `supervisor` to exit.
 
     Raises: ChildError if that fails. Over streamable HTTP only the first message shows a failure.
     """

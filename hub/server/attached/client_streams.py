@@ -23,7 +23,7 @@ from typing import Final
 import anyio
 
 from hub.attach.frames import END, GO, LOG, frame, is_stream_socket
-from hub.children.process.spawn import End
+from hub.children.process.supervised import End
 from hub.jsonrpc.lines import Lines
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.server.attached.admission import NotServedError
