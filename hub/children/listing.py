@@ -33,6 +33,9 @@ MAX_PAGES = 1000
 MAX_ENTRIES = 20_000
 """Entries of one list that are used; merging and encoding more would keep other clients waiting."""
 
+MAX_LEFT_OUT = 20
+"""Entries of a page that cannot be read and are left out; with more the page is not read: each of
+them takes milliseconds."""
 MAX_LISTED = 32 * 1024 * 1024
 """Bytes that the pages of a child's lists may have together."""
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
@@ -142,7 +145,7 @@ class ChildLists:
 
 
 def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
-    """Return a page of a list, without the entries that cannot be read (nested too deeply).
+    """Return a page of a list, without a few entries that cannot be read (nested too deeply).
 
     Raises: WireError if it cannot be read otherwise.
     """
@@ -154,10 +157,14 @@ def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
         limit_parts(bytes(page))
     entries, rest = parted(page, {LISTS[method]})
     kept: list[Json] = []
+    left_out = 0
     for entry in _raw_entries(entries.get(LISTS[method], Raw(b"[]"))):
         try:
             kept.append(wire.as_object(entry))
         except WireError as exc:
+            left_out += 1
+            if left_out > MAX_LEFT_OUT:
+                raise
             name = parted(entry, {"name"})[0].get("name", Raw(b""))
             shown = shortened(bytes(name).decode("utf-8", "replace"), SHOWN)
             log.warning("left out of its list", method=method, name=shown, error=str(exc))

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
-from hub.children.listing import MAX_ENTRIES, MAX_PAGES, read_listing, readable
+from hub.children.listing import MAX_ENTRIES, MAX_LEFT_OUT, MAX_PAGES, read_listing, readable
 from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.rated_log import BYTES, ChildLog
@@ -203,6 +203,13 @@ def test_a_tool_that_is_nested_too_deeply_is_left_out_alone() -> None:
         found = readable(page, "tools/list", LOG)
     assert found == {"nextCursor": "n", "tools": [{"name": "a"}]}
     assert [line["name"] for line in logs] == ['"b"']
+
+
+def test_a_page_of_many_such_tools_is_not_read() -> None:
+    deep = b'{"a":' * 200 + b"1" + b"}" * 200
+    many = b",".join([b'{"name":"b","inputSchema":%b}' % deep] * (MAX_LEFT_OUT + 1))
+    with pytest.raises(WireError, match="Nested deeper"):
+        readable(Raw(b'{"tools":[%b]}' % many), "tools/list", LOG)
 
 
 @pytest.mark.parametrize("page", [b"[]", b'{"tools":5,"a":%b}', b'{"tools":[5],"a":%b}', b"{"])
