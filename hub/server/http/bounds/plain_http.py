@@ -37,9 +37,9 @@ async def _completed(
 
 def _unchunked(cycle: RequestResponseCycle, send: Any) -> Any:
     """Return a `send` for HTTP/1.0, which has no chunks: the connection's end is the body's."""
-    cycle.chunked_encoding = False
 
     async def sent(message: Any) -> None:
+        cycle.chunked_encoding = False
         cycle.expected_content_length = len(message.get("body", b""))
         await send(message)
 

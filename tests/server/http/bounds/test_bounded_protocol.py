@@ -425,6 +425,13 @@ async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
     assert body.strip(b"x") == b""
 
 
+async def test_a_client_of_http_1_0_is_told_of_an_error() -> None:
+    async with connected() as made:
+        made.more = cast("bytes", None)
+        await made.stream.send(b"GET /mcp HTTP/1.0\r\nHost: x\r\n\r\n")
+        assert (await rest(made.stream)).endswith(b"\r\n\r\nInternal Server Error")
+
+
 async def test_nobody_is_connected_through_the_hub() -> None:
     async with connected() as made:
         await made.stream.send(b"CONNECT /mcp HTTP/1.1\r\nHost: x\r\n\r\n" + ONE)
