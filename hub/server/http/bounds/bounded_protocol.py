@@ -61,14 +61,14 @@ class _Unread:
 
 
 class _Flow(FlowControl):
-    """Flow control of a connection that is not read while some of its data waits to be parsed."""
+    """Flow control of a connection that is not read while data of it waits, or a whole response."""
 
     def __init__(self, transport: Any, connection: BoundedHttp) -> None:
         super().__init__(transport)
         self._connection = connection
 
     def resume_reading(self) -> None:
-        if not self._connection.has_unparsed:
+        if not (self._connection.has_unparsed or self._connection.is_unread):
             super().resume_reading()
 
 
@@ -87,6 +87,8 @@ class BoundedHttp(PlainHttp):
     app_state: dict[str, Any]
     _collected = 0
     _served: RequestResponseCycle | None = None
+    is_unread = False
+    """Whether a whole response waits for the client: its next request is not begun until then."""
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -121,8 +123,11 @@ class BoundedHttp(PlainHttp):
             self._connections.prove(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._served = cycle
-        super()._start_asgi_task(cycle, app)
+        if self.is_unread:
+            self.pipeline.appendleft((cycle, app))
+        else:
+            self._served = cycle
+            super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -259,6 +264,10 @@ class BoundedHttp(PlainHttp):
     # Sending
 
     def on_response_complete(self) -> None:
+        self.is_unread = self.flow.write_paused and not self.transport.is_closing()
+        if self.is_unread:
+            self.flow.pause_reading()
+            return
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             if self.transport.is_closing():
@@ -285,6 +294,8 @@ class BoundedHttp(PlainHttp):
         super().resume_writing()
         if not self.transport.is_closing():
             self._has_read()
+            if self.is_unread:
+                self.on_response_complete()
 
     def eof_received(self) -> None:
         super().eof_received()

@@ -34,13 +34,14 @@ class BoundedConnection:
         self.stream: SocketStream
         self.server: QuietServer
         self.address: tuple[str, int] = ("", 0)
-        self.most_waiting = 0
+        self.most_waiting = self.count = 0
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the length of the body; if it is held, write on until the client is gone.
 
         If it is silent as well, nothing is written.
         """
+        self.count += 1
         waiting = len(scope["state"][CONNECTION].pipeline)
         self.most_waiting = max(self.most_waiting, waiting)
         size, more = 0, True
@@ -328,6 +329,19 @@ async def test_a_client_that_has_gone_is_noticed_though_more_requests_of_it_wait
         await all_tasks_blocked()
         await made.stream.aclose()
         await made.ended.wait()
+
+
+async def test_who_does_not_read_a_response_gets_no_other_one() -> None:
+    async with connected() as made:
+        made.more = b"x" * (16 << 20)
+        await made.stream.send(ONE + ONE)
+        await made.begun.wait()
+        await all_tasks_blocked()
+        await made.stream.send(POST + b"Connection: close\r\nContent-Length: 1\r\n\r\nx")
+        await all_tasks_blocked()
+        assert made.count == 1
+        got = b"".join([chunk async for chunk in made.stream])
+        assert got.count(b"HTTP/1.1 200 ") == made.count == 3
 
 
 async def test_who_does_not_read_loses_the_connection() -> None:
