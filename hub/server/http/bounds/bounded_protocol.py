@@ -203,7 +203,7 @@ class BoundedHttp(PlainHttp):
             self._wait(self._part())
 
     def _refuse_head(self, most: str) -> None:
-        self._refuse_unread(431, f"The head of a request may have {most} at most.")
+        self.send_400_response(f"The head of a request may have {most} at most.", 431)
 
     def _part(self) -> Deadlines | None:
         """Return the deadlines for the rest of a request; None while another one is answered."""
@@ -318,14 +318,11 @@ class BoundedHttp(PlainHttp):
             self._connections.unread_bytes -= unread.size
             unread.size = 0
 
-    def send_400_response(self, msg: str) -> None:
-        self._refuse_unread(400, msg)
-
-    def _refuse_unread(self, status: int, text: str) -> None:
+    def send_400_response(self, msg: str, status: int = 400) -> None:
         """Refuse what cannot be read as a request, unless it was refused before."""
         if not self.transport.is_closing():
-            self._connections.log.note("connection closed: no HTTP", self.address, text)
-            self._refuse(status, text)
+            self._connections.log.note("connection closed: no HTTP", self.address, msg)
+            self._refuse(status, msg)
 
     def _refuse(self, status: int, text: str) -> None:
         """Answer with an error, without a whole request, and close the connection."""
