@@ -29,8 +29,8 @@ from bench.on_http import Servers
 from bench.posting import Session
 from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_http
 from hub.protocol.http_headers import token_hash
-from hub.server.http.auth.key_set import FileSource, KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.admission import ProtectedResource
+from hub.server.http.auth.issuer_metadata import FileSource, KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 

@@ -21,7 +21,7 @@ from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.keys.key_words import kind_of_key
 from hub.roots.effective import Source
-from hub.server.http.welcome_page import client_config
+from hub.server.http.open_requests import client_config
 from tests.conftest import PROJECT
 from tests.kit.pages import blocks
 from tests.reference import (

@@ -25,7 +25,7 @@ from hub.values import SessionKey
 if TYPE_CHECKING:
     from hub.app.issuers import Issuers
     from hub.server.http.login_pages.endpoints import LoginPageEndpoints
-    from hub.server.http.login_pages.known_people import IssuerLogin
+    from hub.server.http.login_pages.steps import IssuerLogin
 
 
 log = structlog.stdlib.get_logger(__name__)

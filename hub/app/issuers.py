@@ -10,16 +10,16 @@ from msgspec.structs import replace
 
 from hub.config.listening.auth import Auth, Introspection, IssuerClient, TrustedIssuer
 from hub.server.http.adoption import sealing_secrets
+from hub.server.http.auth.admission import ProtectedResource
 from hub.server.http.auth.introspection import (
     IntrospectionClient,
     IntrospectionEndpoint,
     OpaqueTokens,
 )
-from hub.server.http.auth.key_set import FileSource, KeySet, KeySource, WebSource
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.issuer_metadata import FileSource, KeySet, KeySource, WebSource
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
-from hub.server.http.login_pages.known_people import IssuerLogin
+from hub.server.http.login_pages.steps import IssuerLogin
 from hub.server.http.oauth_proxy.endpoints import OAuthEndpoints
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
 from hub.server.http.oauth_proxy.proxy import OAuthProxy

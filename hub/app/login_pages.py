@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from hub.app.client_access import ClientAccess, keys_in
 from hub.app.hub import Hub, View
 from hub.config.listening.listen import Listen
-from hub.protocol.host_names import is_loopback
+from hub.protocol.http_headers import is_loopback
 from hub.server.http.adoption import sealing_secrets
 from hub.server.http.auth.admission import ProfileRules
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
-from hub.server.http.login_pages.known_people import KnownPeople
-from hub.server.http.login_pages.steps import LoginSteps
+from hub.server.http.login_pages.steps import KnownPeople, LoginSteps
 from hub.server.http.oauth_proxy.tickets import TicketSealer
 from hub.sessions.logins import ServerLogins
 from hub.specs import ServerSpec

@@ -6,23 +6,36 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeAlias
 
 import anyio
+import msgspec
+from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children.handshake import HubIdentity, ServerHandshake, with_envelope
+from hub.children.handshake import SHOWN, HubIdentity, ServerHandshake, with_envelope
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import RpcError, SilentError
-from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import size_of
+from hub.jsonrpc.exact_json import WireError, limit_parts
+from hub.jsonrpc.messages import Payload, size_of
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.rated_log import ChildLog
-from hub.protocol.constants import INTERNAL_ERROR, LIST_CHANGED, LISTS, METHOD_NOT_FOUND
+from hub.jsonrpc.raw_objects import parted
+from hub.legible import shortened
+from hub.protocol.constants import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    LIST_CHANGED,
+    LISTS,
+    METHOD_NOT_FOUND,
+)
 from hub.values import Json, JsonObject
 
 MAX_PAGES = 1000
 MAX_ENTRIES = 20_000
 """Entries of one list that are used; merging and encoding more would keep other clients waiting."""
 
+MAX_LEFT_OUT = 20
+"""Entries of a page that cannot be read and are left out; with more the page is not read: each of
+them takes milliseconds."""
 MAX_LISTED = 32 * 1024 * 1024
 """Bytes that the pages of a child's lists may have together."""
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
@@ -80,7 +93,7 @@ class ChildLists:
 
         Raises: SilentError, GoneError.
         """
-        request, failed = self._pages(peer, handshake), self._unread.add
+        request, failed = self._pages(peer, handshake, log), self._unread.add
         return await read_listing(request, handshake, log, failed=failed)
 
     async def follow(
@@ -100,7 +113,7 @@ class ChildLists:
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
             is_told, self._is_told = self._is_told, False
             methods = [method for name in sorted(changed) for method in LIST_CHANGED[name]]
-            began, request = anyio.current_time(), self._pages(peer, handshake)
+            began, request = anyio.current_time(), self._pages(peer, handshake, log)
             self._unread.difference_update(methods)
             try:
                 listing = await read_listing(
@@ -115,7 +128,7 @@ class ChildLists:
             taken = anyio.current_time() - began
             await anyio.sleep(max(RELIST_PAUSE, RELIST_SHARE * taken))
 
-    def _pages(self, peer: Peer, handshake: ServerHandshake) -> SendRequest:
+    def _pages(self, peer: Peer, handshake: ServerHandshake, log: ChildLog) -> SendRequest:
         """Return a function that requests pages; their size is limited in all."""
         listed = 0
 
@@ -126,9 +139,43 @@ class ChildLists:
             listed += size_of(page)
             if listed > MAX_LISTED:
                 raise WireError(INTERNAL_ERROR, f"its lists have over {MAX_LISTED} bytes")
-            return wire.as_object(page)
+            return readable(page, method, log)
 
         return request
+
+
+def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
+    """Return a page of a list, without a few entries that cannot be read (nested too deeply).
+
+    Raises: WireError if it cannot be read otherwise.
+    """
+    try:
+        return wire.as_object(page)
+    except WireError:
+        if not isinstance(page, Raw):
+            raise
+        limit_parts(bytes(page))
+    entries, rest = parted(page, {LISTS[method]})
+    kept: list[Json] = []
+    left_out = 0
+    for entry in _raw_entries(entries.get(LISTS[method], Raw(b"[]"))):
+        try:
+            kept.append(wire.as_object(entry))
+        except WireError as exc:
+            left_out += 1
+            if left_out > MAX_LEFT_OUT:
+                raise
+            name = parted(entry, {"name"})[0].get("name", Raw(b""))
+            shown = shortened(bytes(name).decode("utf-8", "replace"), SHOWN)
+            log.warning("left out of its list", method=method, name=shown, error=str(exc))
+    return {**wire.as_object(rest), LISTS[method]: kept}
+
+
+def _raw_entries(entries: Raw) -> list[Raw]:
+    try:
+        return msgspec.json.decode(entries, type=list[Raw])
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise WireError(INVALID_REQUEST, f"Expected a list of entries: {exc}") from exc
 
 
 async def read_listing(  # noqa: PLR0913 - what is read, and who hears of it

@@ -91,8 +91,8 @@ def confined_plan(
     if plan.cwd is None:
         rules.append(("w", FileGrant(".")))
     encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
-    held = _held(spec.confine, encoded, found_here)
-    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, held, found.command)
+    held = launcher.pieces(_held(spec.confine, encoded, found_here))
+    before = (sys.executable, "-I", "-S", "-B", launcher.__file__, *held, found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
     return replace(plan, argv=(*before, *plan.argv), env=tuple(sorted(env.items())))
 

@@ -1,8 +1,8 @@
 """Program that confines itself, then becomes a child's command (exec).
 
-Run as `python -I -S -B launcher.py HELD COMMAND ARGV...`, where HELD is the result of `encode`: no
-file has it, since another child might write there. It must start fast, so no import here may be
-slow to load, and it cannot use site packages.
+Run as `python -I -S -B launcher.py HELD... COMMAND ARGV...`, where HELD is the result of `encode`,
+in `pieces`: no file has it, since another child might write there. It must start fast, so no import
+here may be slow to load, and it cannot use site packages.
 `landlock` confines files; here capabilities are dropped, and seccomp refuses system calls.
 """
 
@@ -37,6 +37,7 @@ _MOST = 64
 _SET, _FILTER, _NO_NEW_PRIVS = 22, 2, 38
 _EFAULT, _EPERM = 14, 1
 _STEP_BYTES = 8
+_PIECE = 100 * 1024
 
 
 class CapabilitiesError(Exception):
@@ -157,6 +158,12 @@ def encode(
     return binascii.b2a_base64(whole, newline=False).decode()
 
 
+def pieces(held: str) -> list[str]:
+    """Return the result of `encode` as arguments: Linux takes 128 KiB in one. `-`: it goes on."""
+    starts = range(0, len(held), _PIECE)
+    return [held[at : at + _PIECE] + ("-" if at + _PIECE < len(held) else "") for at in starts]
+
+
 def _hold(held: str) -> None:
     file_grants, refused, above, capabilities = marshal.loads(binascii.a2b_base64(held))  # noqa: S302 - the hub's
     confine(file_grants)
@@ -173,7 +180,9 @@ def main(arguments: list[str]) -> int:
 
     The kernel sends SIGTERM to the command when its parent process ends.
     """
-    held, command, *argv = arguments
+    ends = next(at for at, one in enumerate(arguments) if not one.endswith("-")) + 1
+    held = "".join(one.removesuffix("-") for one in arguments[:ends])
+    command, *argv = arguments[ends:]
     ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, _SIGTERM)
     try:
         _hold(held)

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.logins.login import Login, RegisteredClient
-from hub.protocol.host_names import is_private
+from hub.protocol.http_headers import is_private
 from hub.system.connecting import web_client
 
 TIMEOUT: Final = 10.0

@@ -11,6 +11,6 @@ decides no policy: what a call may reach is up to `guard`.
 Main types: `ParamHeader`, `ListenFilter`, `CallState`, `RetryInput`, `ChildInputRound`,
 `EventParser`, `ServerSentEvent`.
 
-Reading order: `constants`, `http_headers` (with bearer tokens), `input_requests` (with the state
-between rounds), `listen_filter`, `sse_parser`, `host_names`.
+Reading order: `constants`, `http_headers` (with bearer tokens, host names and origins),
+`input_requests` (with the state between rounds), `listen_filter`, `sse_parser`.
 """

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from hub.app.client_access import ClientAccess
 from hub.config.models import HubConfig
 from hub.errors import ConfigError
-from hub.server.http.auth.protected_resource import WELL_KNOWN
+from hub.server.http.auth.admission import WELL_KNOWN
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from tests.kit.asgi import Connection, request
 from tests.server.http.auth.issuer import RESOURCE, IssuerSite, public, signed, site

@@ -3,11 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
-from hub.children.listing import MAX_ENTRIES, MAX_PAGES, read_listing
+from hub.children.listing import MAX_ENTRIES, MAX_LEFT_OUT, MAX_PAGES, read_listing, readable
 from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.rated_log import BYTES, ChildLog
@@ -193,3 +194,26 @@ async def test_a_child_that_lists_errors_for_ever_is_logged_at_a_limited_rate() 
         for _ in range(1000):
             await read_listing(PagedChild(failing).request, handshake("tools"), log)
     assert 0 < sum(len(repr(line)) for line in logs) < 2 * BYTES
+
+
+def test_a_tool_that_is_nested_too_deeply_is_left_out_alone() -> None:
+    deep = b'{"a":' * 200 + b"1" + b"}" * 200
+    page = Raw(b'{"nextCursor":"n","tools":[{"name":"a"},{"name":"b","inputSchema":%b}]}' % deep)
+    with capture_logs() as logs:
+        found = readable(page, "tools/list", LOG)
+    assert found == {"nextCursor": "n", "tools": [{"name": "a"}]}
+    assert [line["name"] for line in logs] == ['"b"']
+
+
+def test_a_page_of_many_such_tools_is_not_read() -> None:
+    deep = b'{"a":' * 200 + b"1" + b"}" * 200
+    many = b",".join([b'{"name":"b","inputSchema":%b}' % deep] * (MAX_LEFT_OUT + 1))
+    with pytest.raises(WireError, match="Nested deeper"):
+        readable(Raw(b'{"tools":[%b]}' % many), "tools/list", LOG)
+
+
+@pytest.mark.parametrize("page", [b"[]", b'{"tools":5,"a":%b}', b'{"tools":[5],"a":%b}', b"{"])
+def test_a_page_that_cannot_be_read_otherwise_is_an_error(page: bytes) -> None:
+    deep = b"[" * 200 + b"]" * 200
+    with pytest.raises(WireError):
+        readable(Raw(page.replace(b"%b", deep)), "tools/list", LOG)

@@ -32,8 +32,8 @@ def run(
         ("r", str(place), None) for place in (*SYSTEM_READ, *read)
     ]
     rules += [("w", str(place), None) for place in write]
-    held = launcher.encode(landlock.encode(rules))
-    before = [*PYTHON, launcher.__file__, held, sys.executable]
+    held = launcher.pieces(launcher.encode(landlock.encode(rules)))
+    before = [*PYTHON, launcher.__file__, *held, sys.executable]
     return subprocess.run(  # noqa: S603 - our own program
         [*before, *PYTHON, "-c", code, *map(str, arguments)],
         capture_output=True,
@@ -244,6 +244,14 @@ def test_this_machine_has_a_version() -> None:
 
 
 READ = "import sys; print(open(sys.argv[1]).read())"
+
+
+@needs_landlock
+def test_more_grants_than_one_argument_may_have_are_held(inside: Path) -> None:
+    """Linux takes 128 KiB in one argument."""
+    many = [inside / f"{number}{'x' * 400}" for number in range(500)]
+    assert run(READ, inside / "a.txt", read=(*many, inside)).stdout == "a\n"
+    assert run(READ, inside.parent / "secret.txt", read=(*many, inside)).returncode == 1
 
 
 @needs_landlock

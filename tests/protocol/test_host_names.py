@@ -1,6 +1,6 @@
 import pytest
 
-from hub.protocol.host_names import host_name, is_loopback, name_in
+from hub.protocol.http_headers import host_name, is_loopback, name_in
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - not bound
 

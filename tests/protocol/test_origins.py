@@ -1,6 +1,6 @@
 import pytest
 
-from hub.protocol.host_names import is_own, origin_in
+from hub.protocol.http_headers import is_own, origin_in
 
 
 @pytest.mark.parametrize(

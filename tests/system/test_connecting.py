@@ -10,7 +10,7 @@ import anyio.lowlevel
 import httpx2
 import pytest
 
-from hub.children.remote.paced_network import paced_transport
+from hub.children.remote.connect import paced_transport
 from hub.jsonrpc.peer_conduct import LoopShare
 from hub.system.connecting import (
     HostLookups,

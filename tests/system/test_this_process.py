@@ -4,10 +4,11 @@ import asyncio  # noqa: TID251 - to tell which loop it is
 import platform
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from hub.system.this_process import keep_for_large_messages, run_loop
+from hub.system.this_process import keep_for_large_messages, most_files, run_loop
 
 
 async def loop_and(*values: int) -> tuple[str, tuple[int, ...]]:
@@ -68,3 +69,18 @@ def test_other_systems_are_left_alone(system: str) -> None:
 
 def test_another_allocator_is_left_alone() -> None:
     assert not keep_for_large_messages("linux", object())
+
+
+def test_no_more_files_are_allowed_than_are_wanted_and_the_system_lets_have() -> None:
+    resource: Any = pytest.importorskip("resource")
+    kind = resource.RLIMIT_NOFILE
+    before = resource.getrlimit(kind)
+    few = 300
+    try:
+        resource.setrlimit(kind, (few, before[1]))
+        assert most_files() == most_files(few - 1) == few
+        assert most_files(few + 1) == few + 1
+        if before[1] != resource.RLIM_INFINITY:
+            assert most_files(before[1] + 1) == before[1]
+    finally:
+        resource.setrlimit(kind, before)

@@ -68,6 +68,7 @@ def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = N
             secrets=secrets,
             for_commands=spec.for_commands,
             logins=logins,
+            supervisor=supervisor,
         )
 
     return open_child

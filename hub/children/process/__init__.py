@@ -11,8 +11,8 @@ Main types: `Process` (one child process with its pipes), `ProcessTree` (a child
 descendants), `ProcessSupervisor` (all process trees of the hub), `Mark` (tells whose a process is).
 
 Reading order:
-- `process`, `spawn`, `private_folders`: start a process, read and write its lines, log its stderr
+- `process`, `private_folders`: read and write a process's lines, log its stderr, notice its end
 - `process_tree`: mark processes, end them, reap orphans
 - `watchdog`, `subreaper`, `forkserver`: the programs outside the hub's process
-- `supervised`: the hub's side of those programs
+- `supervised`: start a process, and the hub's side of those programs
 """

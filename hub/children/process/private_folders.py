@@ -87,7 +87,8 @@ def _own_folder() -> tuple[str, int | None]:
     Raises: OSError if it cannot be made.
     """
     for _ in range(_TRIES):
-        made = tempfile.mkdtemp(prefix=_PREFIX)
+        # Python before 3.12 leaves `TMPDIR=.` as it is: children and the watchdog are elsewhere.
+        made = tempfile.mkdtemp(prefix=_PREFIX, dir=Path(tempfile.gettempdir()).absolute())
         with suppress(FileNotFoundError, BlockingIOError):  # another hub removes what is not locked
             lock = _locked(made)
             if Path(made).is_dir():

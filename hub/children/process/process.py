@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import errno
+import os
 import shutil
 import signal
 from collections import deque
@@ -17,8 +18,7 @@ import anyio
 import structlog
 
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree
-from hub.children.process.spawn import Spawned, spawn
-from hub.children.process.supervised import when_ended
+from hub.children.process.supervised import Spawned, Started, Supervised, spawn
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.lines import Lines, LineSplitter, TruncatedLine
@@ -26,7 +26,7 @@ from hub.jsonrpc.peer_conduct import READ, LoopShare, PeerConduct
 from hub.jsonrpc.pipes import Flow, PipeOutlet
 from hub.jsonrpc.rated_log import ChildLog
 from hub.launch.plan import LaunchPlan
-from hub.system.tasks import in_own_thread
+from hub.system.tasks import OwnThread, in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
 STDERR_KEPT = 5
@@ -220,6 +220,52 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"signal {number}"
+
+
+def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
+    """Call `told` in the running loop once `process` has ended and its exit code is known.
+
+    Return a function that stops the watch; calling it again does nothing.
+    """
+    loop = asyncio.get_running_loop()
+    try:
+        if isinstance(process, Supervised):
+            handle = os.dup(process.fileno())  # the exit code comes a moment before its end
+        else:
+            handle = os.pidfd_open(process.pid)
+    except (AttributeError, OSError):  # not Linux, or before 5.3
+        return _by_thread(process, told)
+
+    def stop() -> None:
+        nonlocal handle
+        if handle >= 0:
+            loop.remove_reader(handle)
+            os.close(handle)
+            handle = -1
+
+    def ended() -> None:
+        if handle >= 0 and process.poll() is not None:
+            stop()
+            told()
+
+    loop.add_reader(handle, ended)
+    loop.call_soon(ended)  # nothing more is to be read if the exit came with the start
+    return stop
+
+
+def _by_thread(process: Started, told: Callable[[], None]) -> Callable[[], None]:
+    is_watched = True
+
+    def ended() -> None:
+        if is_watched:
+            told()
+
+    def stop() -> None:
+        nonlocal is_watched
+        is_watched = False
+
+    OwnThread(process.wait, f"exit of {process.pid}", ended)
+    return stop
 
 
 @asynccontextmanager

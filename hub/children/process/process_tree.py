@@ -23,13 +23,15 @@ from msgspec import Struct
 
 from hub.children.process import watchdog
 from hub.children.process.private_folders import PrivateFolders
-from hub.children.process.spawn import ChildPipes, Started, popen
 from hub.children.process.subreaper import encode
 from hub.children.process.supervised import (
+    ChildPipes,
     ForkServerClient,
     LostForkServerError,
+    Started,
     Supervised,
     Watchdog,
+    popen,
 )
 from hub.children.process.watchdog import (
     HAS_PROC,

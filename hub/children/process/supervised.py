@@ -1,4 +1,9 @@
-"""The hub's side of subreapers, fork server and watchdog: start, exit code, termination."""
+"""Starts processes on pipes; the hub's side of subreapers, fork server and watchdog.
+
+The event loops' own subprocess support is not used. Loops differ: some use sockets in place of
+pipes, which a program cannot open as `/dev/stderr`; some let the program inherit descriptors that
+are not its own; and all need one more turn for each message.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +15,121 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
 import anyio
+from msgspec import Struct
 
 from hub.children.process import watchdog
-from hub.children.process.spawn import ChildPipes, Started
 from hub.children.process.subreaper import END_NOW
-from hub.system.tasks import OwnThread
+
+ChildPipes: TypeAlias = tuple[int, int, int]
+"""The descriptors that a process gets as stdin, stdout and stderr."""
+
+
+class End:
+    """An end of a pipe, closed exactly once: by the transport that took it, else by `close`."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._is_ours = True
+
+    def fileno(self) -> int:
+        return self._number
+
+    def close(self) -> None:
+        """Close the pipe end, unless it is closed or a transport closes it."""
+        if self._is_ours:
+            self._is_ours = False
+            os.close(self._number)
+
+    def taken(self, loop: asyncio.AbstractEventLoop) -> End:
+        """Return this end for a transport of `loop` to keep and close.
+
+        Loops on libuv close the descriptor by number, and call `close`, too. By then the number may
+        belong to another thread.
+        """
+        self._is_ours = isinstance(loop, asyncio.BaseEventLoop)
+        return self
+
+
+class Started(Protocol):
+    """A process that was started, whichever process is its parent."""
+
+    pid: int
+    returncode: int | None
+
+    def poll(self) -> int | None:
+        """Return the exit code as `subprocess` defines it; None while it is not known."""
+        ...
+
+    def wait(self) -> int | None:
+        """Wait for the process to end, and return its exit code."""
+        ...
+
+
+Start: TypeAlias = Callable[
+    [Sequence[str], Mapping[str, str], str | None, ChildPipes], Awaitable[Started]
+]
+"""Starts a process with arguments, environment, working directory and streams.
+
+Raises: OSError or ValueError if it cannot be started.
+"""
+
+
+class Spawned(Struct, frozen=True):
+    """A process that was started, and the hub's ends of its pipes."""
+
+    popen: Started
+    stdin: End
+    stdout: End
+    stderr: End
+
+    def close(self) -> None:
+        """Close the ends that no transport took."""
+        for end in (self.stdin, self.stdout, self.stderr):
+            end.close()
+
+
+def popen(
+    argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
+) -> subprocess.Popen[bytes]:
+    """Start a child of this process, in a session of its own.
+
+    Raises: OSError or ValueError if it cannot be started.
+    """
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(  # noqa: S603 - the operator configured the command
+        argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
+    )
+
+
+async def spawn(
+    argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, start: Start
+) -> Spawned:
+    """Start a process on three pipes, and return it with the hub's ends.
+
+    Raises: OSError or ValueError if it cannot be started.
+    """
+    with ExitStack() as theirs, ExitStack() as ours:
+        stdin, our_stdin = _pipe(theirs, ours)
+        our_stdout, stdout = _pipe(ours, theirs)
+        our_stderr, stderr = _pipe(ours, theirs)
+        started = await start(argv, env, cwd, (stdin, stdout, stderr))
+        ours.pop_all()  # they are closed here only if the start fails
+    return Spawned(started, End(our_stdin), End(our_stdout), End(our_stderr))
+
+
+def _pipe(reader: ExitStack, writer: ExitStack) -> tuple[int, int]:
+    """Return the two ends of a new pipe, which these stacks close."""
+    reading, writing = os.pipe()
+    reader.callback(os.close, reading)
+    writer.callback(os.close, writing)
+    return reading, writing
+
 
 START_PATIENCE: Final = 10.0
 """Seconds in which a subreaper must report that the process has started or cannot be started."""
@@ -250,56 +359,3 @@ async def _started(control: socket.socket) -> Supervised:
     if what == b"failed":
         raise OSError(int(numbers[0]), os.strerror(int(numbers[0])))
     return Supervised(control, int(numbers[0]), int(numbers[1]), rest)
-
-
-def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
-    """Call `told` in the running loop once `process` has ended and its exit code is known.
-
-    Return a function that stops the watch; calling it again does nothing.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        handle = _handle(process)
-    except (AttributeError, OSError):  # not Linux, or before 5.3
-        return _by_thread(process, told)
-
-    def stop() -> None:
-        nonlocal handle
-        if handle >= 0:
-            loop.remove_reader(handle)
-            os.close(handle)
-            handle = -1
-
-    def ended() -> None:
-        if handle >= 0 and process.poll() is not None:
-            stop()
-            told()
-
-    loop.add_reader(handle, ended)
-    loop.call_soon(ended)  # nothing more is to be read if the exit came with the start
-    return stop
-
-
-def _handle(process: Started) -> int:
-    """Return a descriptor that is readable once the process has ended.
-
-    For a supervised process that is the subreaper's socket; the exit code follows a moment later.
-    """
-    return (
-        os.dup(process.fileno()) if isinstance(process, Supervised) else os.pidfd_open(process.pid)
-    )
-
-
-def _by_thread(process: Started, told: Callable[[], None]) -> Callable[[], None]:
-    is_watched = True
-
-    def ended() -> None:
-        if is_watched:
-            told()
-
-    def stop() -> None:
-        nonlocal is_watched
-        is_watched = False
-
-    OwnThread(process.wait, f"exit of {process.pid}", ended)
-    return stop

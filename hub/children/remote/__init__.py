@@ -8,8 +8,7 @@ Main types: `HttpLink` and `SseLink` (the `ChildConnection` of each transport), 
 `Exchange` (one address; one HTTP response), `HttpOutbox` and `InboundQueue` (messages out and in).
 
 Reading order:
-- `connect`: open a connection
-- `paced_network`: the child's connections, which give way to others
+- `connect`: open a connection, which gives way to others
 - `http_client`: requests, redirects, headers, cookies; `exchange`: a response and its body
 - `messages`: the queue of received messages, and a task for each request
 - `sse`: the transport of MCP 2024-11-05

@@ -60,7 +60,7 @@ from hub.config.records import following, moved, names_record, recorded
 from hub.config.withholding import missed, settle_confinement
 from hub.confinement.confined_launch import this_kernel
 from hub.legible import legible, on_one_line
-from hub.protocol.host_names import is_loopback
+from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.private_file import CacheFiles

@@ -31,7 +31,7 @@ from hub.launch.plan import (
 )
 from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
-from hub.protocol.host_names import is_loopback
+from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.secrets.reading import (
     file_value,

@@ -49,7 +49,7 @@ with lean():
     from hub.config.reload.tightening import ReloadReport
     from hub.config.watch import NO_FILE, ConfigWatch, Watched, watching
     from hub.errors import HubError, leaves
-    from hub.server.attached.lifeline_end import RelayedLog
+    from hub.server.attached.client_streams import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
     from hub.server.connection import ConnectionFactory
     from hub.system.log import ThreadedLog, configure_logs

@@ -16,7 +16,7 @@ from hub.cli.logins.flow import LoginFailedError, ServerLogin, must_be_protected
 from hub.legible import on_one_line
 from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
 from hub.logins.login import LoginSettings, RegisteredClient
-from hub.protocol.host_names import is_private
+from hub.protocol.http_headers import is_private
 from hub.values import JsonObject
 
 GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"

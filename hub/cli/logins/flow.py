@@ -28,7 +28,7 @@ from hub.protocol.constants import (
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
 )
-from hub.protocol.host_names import is_private
+from hub.protocol.http_headers import is_private
 from hub.values import JsonObject
 
 TIMEOUT: Final = 30.0

@@ -15,7 +15,7 @@ from pydantic import (
 )
 
 from hub.config.fields import FieldError, Part, Secret, WebAddress, absolute_path, web_address
-from hub.protocol.host_names import is_private, origin_in
+from hub.protocol.http_headers import is_private, origin_in
 
 Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"

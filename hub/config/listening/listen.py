@@ -35,8 +35,14 @@ from hub.config.fields import (
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
-from hub.protocol.host_names import host_name, is_loopback, origin_in
-from hub.protocol.http_headers import NOT_SENDABLE, is_sendable, token_hash
+from hub.protocol.http_headers import (
+    NOT_SENDABLE,
+    host_name,
+    is_loopback,
+    is_sendable,
+    origin_in,
+    token_hash,
+)
 from hub.usage.principals import UsageLimits
 from hub.values import LOCAL, STDIO, UNNAMED
 

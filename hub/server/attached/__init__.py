@@ -9,7 +9,6 @@ Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the 
 
 Read in this order:
 - `admission`: who connects, that it is no process of the hub's own, and what a hello must say;
-- `client_streams`: a client's descriptors;
-- `lifeline_end`: log and exit code for the client's process;
+- `client_streams`: a client's descriptors, and its lifeline (log and exit code for its process);
 - `server`: accept, serve, answer inquiries, end.
 """

@@ -26,8 +26,7 @@ from hub.server.attached.admission import (
     greeting,
     must_be_a_client,
 )
-from hub.server.attached.client_streams import ClientStreams
-from hub.server.attached.lifeline_end import LifelineEnd, relay_to
+from hub.server.attached.client_streams import ClientStreams, LifelineEnd, relay_to
 from hub.server.connection import ConnectionFactory
 from hub.server.stdio import serve_lines
 from hub.system.shutdown import Shutdown

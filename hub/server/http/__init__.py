@@ -13,7 +13,7 @@ Main types: `HttpServer`, `AccessCheck`, `PostResponse`, `ModernPosts`, `PlainCa
 `SessionIds`.
 
 Read in this order: `serve`, `app`, `open_requests`, `access`, `responses`; for the modern era
-`modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`; for browsers
-`welcome_page`; for sessions that outlive their process `adoption`. Packages: `legacy` (the legacy
-era), `bounds` (limits), `auth` (who sends a request), `oauth_proxy` and `login_pages`.
+`modern`; for calls without a task `request_heads`, `fast_calls`, `uvicorn_protocol`; for sessions
+that outlive their process `adoption`. Packages: `legacy` (the legacy era), `bounds` (limits),
+`auth` (who sends a request), `oauth_proxy` and `login_pages`.
 """

@@ -17,10 +17,16 @@ from msgspec import Struct, field
 from starlette.types import Receive, Scope, Send
 
 from hub.errors import ConfigError
-from hub.protocol.host_names import LOOPBACK_NAMES, is_loopback, is_own, name_in, origin_in
-from hub.server.http.auth.admission import Admission, ProfileRules, TokenRejection, Unverified
+from hub.protocol.http_headers import LOOPBACK_NAMES, is_loopback, is_own, name_in, origin_in
+from hub.server.http.auth.admission import (
+    RETRY_AFTER,
+    Admission,
+    ProfileRules,
+    ProtectedResource,
+    TokenRejection,
+    Unverified,
+)
 from hub.server.http.auth.credentials import BearerTokens, Credentials
-from hub.server.http.auth.protected_resource import RETRY_AFTER, ProtectedResource
 
 if TYPE_CHECKING:
     from hub.server.http.auth.token_verifier import TokenVerifier, Upkeep

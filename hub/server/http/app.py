@@ -29,13 +29,11 @@ from hub.server.http.bounds.connections import CONNECTION, RefusalLog
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
 from hub.server.http.legacy.http_session import SessionPost
-from hub.server.http.legacy.requests import LegacyRequests
-from hub.server.http.legacy.sessions import LegacySessions, Sender
+from hub.server.http.legacy.sessions import LegacyRequests, LegacySessions, Sender
 from hub.server.http.modern import (
     MAX_UNDERWAY,
     ModernPost,
     ModernPosts,
-    ModernRequest,
     is_new,
     rejection,
     status_of,
@@ -51,6 +49,7 @@ from hub.server.http.responses import (
     asks_first,
     counted,
     is_known,
+    not_allowed,
     read_body,
     readable,
     refuse_at_the_end,
@@ -175,7 +174,7 @@ class HttpServer:
         """End the notification streams of all clients, which would otherwise never end."""
         self._modern_posts.end_listening()
         for session in self._sessions:
-            session.notification_stream.close()
+            session.notification_stream.end()
 
     def end_answers(self) -> None:
         """Give up the requests under way: each is answered with an error that says so."""
@@ -307,7 +306,7 @@ class HttpServer:
         if not is_known(version):
             await respond(send, 400, UNKNOWN_VERSION)
         elif version in MODERN_VERSIONS or method not in {"GET", "DELETE"}:
-            await respond(send, 405, {"error": "Method not allowed"}, {"allow": METHODS})
+            await not_allowed(send, METHODS)
         elif method == "GET":
             await self._legacy.get(headers, sender, receive, send)
         else:
@@ -370,8 +369,8 @@ class HttpServer:
             return None if session is None else SessionPost(session, request, admission.scopes)
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
-        asked = ModernRequest(head.checked.admission, request, head.fields)
-        return ModernPost(self._modern_posts, asked, self._tasks)
+        admission = head.checked.admission
+        return ModernPost(self._modern_posts, admission, request, head.fields, self._tasks)
 
     async def _modern(
         self,
@@ -392,6 +391,6 @@ class HttpServer:
         if self._tasks is None:
             await respond(send, HUB_ENDS.status, {"error": HUB_ENDS.text})
             return
-        asked = ModernRequest(checked.admission, message, headers.fields)
-        post = ModernPost(self._modern_posts, asked, self._tasks)
+        admission, posts = checked.admission, self._modern_posts
+        post = ModernPost(posts, admission, message, headers.fields, self._tasks)
         await answer_post(post, receive, post.response(send), self._patience)

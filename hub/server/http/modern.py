@@ -191,14 +191,6 @@ class _Underway:
             call.cancel()
 
 
-class ModernRequest(Struct, eq=False):
-    """One modern request, the headers of its POST, and who sent it."""
-
-    admission: Admission
-    request: Request
-    fields: Sequence[Field]
-
-
 class ModernPosts:
     """Answers modern requests; `is_ending` once the hub ends.
 
@@ -222,9 +214,7 @@ class ModernPosts:
         listening = sum(connection.is_listening for connection in self._builder)
         return len(self._underway) + len(self._builder) > listening
 
-    def pass_on(
-        self, asked: ModernRequest, tasks: TaskStarter, reply: ReplySink
-    ) -> Cancellable | None:
+    def pass_on(self, asked: ModernPost, reply: ReplySink) -> Cancellable | None:
         """Start a call if its route is cached and open; else return None."""
         if self._is_full:
             return None
@@ -233,12 +223,10 @@ class ModernPosts:
         admission = asked.admission
         connections = self._open_connection.within(admission.profile)
         route = connections.route_for(admission.principal, request, headers)
-        dispatcher = connections.dispatcher(self._underway, tasks)
+        dispatcher = connections.dispatcher(self._underway, asked.tasks)
         return dispatcher.take(request, route, reply, admission.granted)
 
-    async def converse(
-        self, asked: ModernRequest, receive: Receive, response: PostResponse
-    ) -> None:
+    async def converse(self, asked: ModernPost, receive: Receive, response: PostResponse) -> None:
         """Answer a request in the task that calls this."""
         request = asked.request
         if self._is_full:
@@ -276,13 +264,14 @@ class ModernPosts:
             connection.end(ENDING)
 
 
-class ModernPost:
-    """The POST of one modern request; implements `PostedRequest`."""
+class ModernPost(Struct, eq=False):
+    """One modern request, the headers of its POST, and who sent it; implements `PostedRequest`."""
 
-    def __init__(self, posts: ModernPosts, asked: ModernRequest, tasks: TaskStarter) -> None:
-        self._posts = posts
-        self._asked = asked
-        self._tasks = tasks
+    posts: ModernPosts
+    admission: Admission
+    request: Request
+    fields: Sequence[Field]
+    tasks: TaskStarter
 
     def begin(self) -> None:
         """Do nothing: there is no session to count the request for."""
@@ -291,16 +280,16 @@ class ModernPost:
         """Do nothing: nothing was counted."""
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        return self._posts.pass_on(self._asked, self._tasks, reply)
+        return self.posts.pass_on(self, reply)
 
     def response(self, send: Send) -> PostResponse:
         return PostResponse(send)
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        await self._posts.converse(self._asked, receive, response)
+        await self.posts.converse(self, receive, response)
 
     def last_word(self) -> Failure | None:
-        return last_word(self._asked.request, ENDING) if self._posts.is_ending else None
+        return last_word(self.request, ENDING) if self.posts.is_ending else None
 
     def status_of(self, failure: Failure) -> int:
         return status_of(failure)

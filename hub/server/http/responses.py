@@ -64,6 +64,11 @@ async def respond(
     await send({"type": "http.response.body", "body": content})
 
 
+async def not_allowed(send: Send, methods: str) -> None:
+    """Refuse a method that a path does not have."""
+    await respond(send, 405, {"error": "Method not allowed"}, {"allow": methods})
+
+
 async def refuse_for_now(over: OverLimit, message: Message | None, send: Send) -> None:
     """Refuse a message of a principal that has used up a limit, and say when to try again."""
     await _refuse_until(429, over.why, over.seconds, message, send)

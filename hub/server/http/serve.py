@@ -18,7 +18,7 @@ from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck
 from hub.server.http.adoption import SessionIds
 from hub.server.http.app import HttpServer
-from hub.server.http.bounds.connections import Connections, Limits
+from hub.server.http.bounds.connections import MOST_FILES, Connections, Limits
 from hub.server.http.bounds.forwarded import Proxies
 from hub.system.shutdown import Shutdown
 from hub.system.this_process import most_files
@@ -113,7 +113,7 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
         ids=ids,
         usage=usage,
     )
-    config = _config(app, Limits.of_files(most_files()))
+    config = _config(app, Limits.of_files(most_files(MOST_FILES)))
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:
         await tasks.start(app.run)

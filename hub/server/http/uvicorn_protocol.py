@@ -84,7 +84,7 @@ class DirectHttp(BoundedHttp):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless its body may show that the request needs none."""
-        if self._is_whole(cycle):
+        if self._is_whole(cycle) and not self.is_unread:
             self._head = self._acceptor.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from hub.children.process.supervised import when_ended
+from hub.children.process.process import when_ended
 from tests.kit.loops import BOTH, all_tasks_blocked
 
 pytestmark = pytest.mark.live

@@ -107,6 +107,19 @@ async def test_the_folders_of_a_hub_are_in_one_of_its_own_that_goes_with_it(
     assert listed(temporary) == set()
 
 
+async def test_the_folders_have_whole_paths_where_tmpdir_is_a_relative_one(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(temporary)
+    tempfile.tempdir = "."
+    told: list[str] = []
+    folders = PrivateFolders(told.append)
+    async with folders.folder() as one:
+        assert Path(one).parent == Path(told[0])
+        assert Path(told[0]).parent == temporary
+    await folders.close()
+
+
 async def test_a_folder_that_another_program_has_removed_is_made_again(temporary: Path) -> None:
     told: list[str] = []
     folders = PrivateFolders(told.append)

@@ -11,8 +11,8 @@ from typing import Any
 import anyio
 import pytest
 
+from hub.children.process.process import when_ended
 from hub.children.process.process_tree import inherits_orphans, reap_orphans
-from hub.children.process.supervised import when_ended
 from tests.kit.loops import BOTH
 
 pytestmark = [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hub.children.process.process_tree import ProcessSupervisor, ProcessTree
-from hub.children.process.spawn import ChildPipes, End, Spawned, Start, Started, popen, spawn
+from hub.children.process.supervised import ChildPipes, End, Spawned, Start, Started, popen, spawn
 from hub.children.process.watchdog import HAS_PROC
 from hub.system.shutdown import Shutdown
 from tests.kit.fakes import no_descriptor_free

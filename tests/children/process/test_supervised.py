@@ -22,10 +22,10 @@ import anyio.to_thread
 import pytest
 
 from hub.children.process import subreaper
+from hub.children.process.process import when_ended
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
-from hub.children.process.spawn import Spawned, spawn
 from hub.children.process.subreaper import children_of, encode
-from hub.children.process.supervised import ForkServerClient, Supervised, when_ended
+from hub.children.process.supervised import ForkServerClient, Spawned, Supervised, spawn
 from hub.children.process.watchdog import HAS_PROC, child_of, row, start_of
 from hub.system.shutdown import Shutdown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from pydantic import BaseModel
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child
 from hub.children.handshake import HubIdentity
+from hub.children.process.process_tree import EndGraces, ProcessSupervisor
 from hub.children.remote.connect import open_remote
 from hub.errors import ChildError
 from hub.jsonrpc import messages
@@ -28,6 +30,7 @@ from hub.jsonrpc.requests import RequestOwner
 from hub.paths.resolve import Flavour
 from hub.secrets.reading import SecretReader
 from hub.specs import RemoteTarget
+from hub.system.shutdown import Shutdown
 from hub.values import JsonObject
 from tests.kit.child_calls import call
 from tests.kit.fakes import RecordingAsker
@@ -87,25 +90,39 @@ async def listening(
         app = made.streamable_http_app(
             json_response=answers_json, max_request_body_size=messages.MAX_MESSAGE_BYTES
         )
+    async with serving(app) as url:
+        yield f"{url}/{'sse' if transport == 'sse' else 'mcp'}"
+
+
+@asynccontextmanager
+async def serving(app: Any, **options: Any) -> AsyncGenerator[str]:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     # No log of its own: it would stay configured for the tests that follow.
-    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, **options)
     http = uvicorn.Server(config)
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(http.serve, [listener])
-            yield f"http://127.0.0.1:{port}/{'sse' if transport == 'sse' else 'mcp'}"
+            yield f"http://127.0.0.1:{port}"
             http.should_exit = True
 
 
 @asynccontextmanager
-async def owned(target: RemoteTarget, tmp_path: object, **changes: Any) -> AsyncGenerator[Child]:
+async def owned(
+    target: RemoteTarget,
+    tmp_path: object,
+    supervisor: ProcessSupervisor | None = None,
+    **changes: Any,
+) -> AsyncGenerator[Child]:
+    supervisor = supervisor or ProcessSupervisor(Shutdown())
     spec = remote(start_timeout=10.0, timeout=10.0, **changes)
     answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
     hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
-        opened = partial(open_remote, secrets=SecretReader(), for_commands={}, logins=None)
+        opened = partial(
+            open_remote, secrets=SecretReader(), for_commands={}, logins=None, supervisor=supervisor
+        )
         child = Child(answers, hub, lambda: opened("files", target, ChildLog("files")))
         tasks.start_soon(child.own)
         yield child
@@ -262,3 +279,29 @@ def test_a_remote_child_does_not_load_the_sdk() -> None:
     argv = [sys.executable, "-c", code]
     done = subprocess.run(argv, capture_output=True, check=True, text=True)  # noqa: S603 - ours
     assert done.stdout == "\n"
+
+
+@live
+async def test_a_child_that_does_not_answer_does_not_hold_the_end_of_the_hub(
+    tmp_path: object,
+) -> None:
+    shutdown, asked = Shutdown(), anyio.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if scope["method"] == "DELETE":
+            asked.set()
+            await anyio.sleep_forever()
+        else:
+            await answering(scope, receive, send)
+
+    answering = server(anyio.Event(), anyio.Event()).streamable_http_app(json_response=True)
+    for_ever = ProcessSupervisor(shutdown, EndGraces(eof=math.inf, eof_at_end=math.inf))
+    async with (
+        answering.router.lifespan_context(answering),
+        serving(app, lifespan="off") as url,
+        owned(RemoteTarget(f"{url}/mcp", {}, "http"), tmp_path, for_ever) as child,
+    ):
+        await child.ready()
+        child.stop()
+        await asked.wait()
+        shutdown.hurry()

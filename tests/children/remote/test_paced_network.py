@@ -5,7 +5,7 @@ from typing import Any
 
 import httpcore2
 
-from hub.children.remote.paced_network import LINES_AT_ONCE, USUAL_LINES, PacedStream
+from hub.children.remote.connect import LINES_AT_ONCE, USUAL_LINES, PacedStream
 from hub.jsonrpc.peer_conduct import BURST, LoopShare
 from tests.kit.fakes import FakeClock
 

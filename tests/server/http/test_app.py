@@ -42,7 +42,7 @@ from hub.server.http.app import HttpLimits, HttpServer
 from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.bodies import LARGE_MESSAGE
 from hub.server.http.bounds.forwarded import Proxies
-from hub.server.http.legacy.resumption import OPEN_AFTER
+from hub.server.http.legacy.http_session import OPEN_AFTER
 from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import JsonObject, ServerName, object_or_empty

@@ -18,7 +18,7 @@ from hub.protocol.constants import (
 from hub.server.connection import ClientConnection
 from hub.server.http.auth.admission import Admission
 from hub.server.http.fast_calls import PATIENCE, PlainCall
-from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts, ModernRequest
+from hub.server.http.modern import MAX_UNDERWAY, ModernPost, ModernPosts
 from hub.sessions.client import Client
 from hub.system.tasks import TaskStarter
 from hub.values import JsonObject
@@ -74,7 +74,7 @@ class ModernSite:
 
     def post(self, request: Request = CALL) -> Connection:
         connection = Connection()
-        post = ModernPost(self.posts, ModernRequest(Admission("alice"), request, []), self.at.tasks)
+        post = ModernPost(self.posts, Admission("alice"), request, [], self.at.tasks)
         call = PlainCall(post, Deadlines(PATIENCE), response=post.response(connection.send))
         self.taken.append(call.begin())
         if self.taken[-1]:

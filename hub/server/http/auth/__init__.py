@@ -9,6 +9,6 @@ Main types: `Credentials` (both kinds), `BearerTokens`, `TokenVerifier`, `Signed
 `KeySet` of each issuer, `OpaqueTokens`, `Admission` (who sent a request), `ProtectedResource` (what
 clients are told).
 
-Read in this order: `admission`, `protected_resource`, `claims`, `signed_tokens`, `issuer_metadata`,
-`key_set`, `introspection`, `token_verifier`, `credentials`.
+Read in this order: `admission`, `issuer_metadata`, `signed_tokens`, `introspection`,
+`token_verifier`, `credentials`.
 """

@@ -1,33 +1,28 @@
 """The result of looking at a token: who sent the request, or why it is refused.
 
-And which profiles of the config a client has, by its token.
+What is checked of a token's claims, which profiles of the config a client has by them, and what
+clients are told about the tokens that the hub takes (RFC 9728, RFC 6750).
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, cast
+from typing import Any, Final, cast
+from urllib.parse import urlsplit
 
 import anyio
 from msgspec import Struct, field
 
-from hub.values import identity_of
-
-
-class Challenger(Protocol):
-    """Tells clients which token they need."""
-
-    def step_up(self, needed: Sequence[str]) -> str:
-        """Return the WWW-Authenticate header for a token that lacks one of the scopes `needed`."""
-        ...
+from hub.protocol.http_headers import origin_in
+from hub.values import Json, JsonObject, identity_of
 
 
 class GrantedScopes(Struct, frozen=True):
     """The scopes of an issuer's token, and who tells its client how to get more."""
 
     names: frozenset[str]
-    resource: Challenger
+    resource: ProtectedResource
 
 
 class Admission(Struct, frozen=True):
@@ -161,3 +156,148 @@ def texts_in(value: object) -> list[str]:
     """Return the texts of a claim: one, or a list of them."""
     values = cast("list[object]", value) if isinstance(value, list) else [value]
     return [one for one in values if isinstance(one, str)]
+
+
+WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+RETRY_AFTER: Final = 30
+"""Seconds after which a client may try again, if the issuer could not be asked."""
+
+
+class ProtectedResource(Struct, frozen=True):
+    """The hub as a resource: its public URL, the issuers whose tokens it takes, and the scopes.
+
+    A token must have all `scopes`. `supported` are those that single operations need, too.
+    """
+
+    url: str
+    issuers: tuple[str, ...]
+    scopes: tuple[str, ...] = ()
+    supported: tuple[str, ...] = ()
+
+    @property
+    def scopes_supported(self) -> JsonObject:
+        """All scopes, as a field of metadata (RFC 9728, 2; RFC 8414, 2); nothing without any."""
+        every = dict.fromkeys((*self.scopes, *self.supported))
+        return {"scopes_supported": list[Json](every)} if every else {}
+
+    @property
+    def origin(self) -> str | None:
+        """The origin of the hub's own pages, as browsers see it."""
+        parts = urlsplit(self.url)
+        return origin_in(f"{parts.scheme}://{parts.netloc}")
+
+    @property
+    def metadata_url(self) -> str:
+        """Where the metadata is: the well-known name goes between host and path."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path.rstrip('/')}"
+
+    def has_metadata_at(self, path: str, endpoint: str) -> bool:
+        """Return whether a request for this path wants the metadata.
+
+        Clients look below the well-known name for the path of the public URL, for that of the
+        endpoint itself (a proxy may have changed it), and for none.
+        """
+        if not path.startswith(WELL_KNOWN):
+            return False
+        below = path.removeprefix(WELL_KNOWN).rstrip("/")
+        return below in {"", urlsplit(self.url).path.rstrip("/"), endpoint.rstrip("/")}
+
+    @property
+    def metadata(self) -> JsonObject:
+        """The metadata document (RFC 9728, section 2)."""
+        return {
+            "resource": self.url,
+            "authorization_servers": list[Json](self.issuers),
+            "bearer_methods_supported": ["header"],
+            "resource_name": "roots-hub",
+            **self.scopes_supported,
+        }
+
+    def step_up(self, needed: Sequence[str]) -> str:
+        """Return the WWW-Authenticate header for a token that lacks one of the scopes `needed`."""
+        text = "The operation needs a token with more scopes"
+        return self._header(TokenRejection(403, "insufficient_scope", text), needed)
+
+    def challenge(self, rejection: TokenRejection) -> str:
+        """Return the WWW-Authenticate header of a request that is refused whatever it asks for."""
+        return self._header(rejection, self.scopes)
+
+    def _header(self, rejection: TokenRejection, scopes: Sequence[str]) -> str:
+        fields = {"realm": "roots-hub"}
+        if rejection.error:
+            fields |= {"error": rejection.error, "error_description": rejection.text}
+        if scopes:
+            fields["scope"] = " ".join(scopes)
+        fields["resource_metadata"] = self.metadata_url
+        return "Bearer " + ", ".join(f"{name}={_quoted(text)}" for name, text in fields.items())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{"".join(one if " " <= one <= "~" else "?" for one in escaped)}"'
+
+
+SKEW: Final = 10
+"""Seconds that the issuer's clock may differ."""
+_MOST_SUBJECT: Final = 255
+_FOR_EVER: Final = 1 << 53
+
+
+class InvalidTokenError(Exception):
+    """A token that is not valid: the text says why, as a part of a sentence."""
+
+
+def check_times(claims: Mapping[str, Any], now: float) -> None:
+    """Check when a token begins and ends (RFC 7519, 4.1.4 to 4.1.6), as far as it says so.
+
+    Raises: InvalidTokenError.
+    """
+    times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
+    for name, at in times.items():
+        if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < _FOR_EVER:
+            raise InvalidTokenError(f"{name} is no time")
+    if times.get("exp", _FOR_EVER) + SKEW <= now:
+        raise InvalidTokenError("it has expired")
+    if max(times.get("nbf", 0), times.get("iat", 0)) - SKEW > now:
+        raise InvalidTokenError("its time has not come yet")
+
+
+def check_subject(claims: Mapping[str, Any]) -> None:
+    """Check that a token names whose it is, so that logs can show the name.
+
+    Raises: InvalidTokenError.
+    """
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MOST_SUBJECT:
+        raise InvalidTokenError("sub is no name")
+    if not subject.isprintable():
+        raise InvalidTokenError("sub has characters that cannot be shown")
+
+
+def check_wanted(claims: Mapping[str, Any], wanted: Mapping[str, tuple[str, ...]]) -> None:
+    """Check that each of the wanted claims has one of its values.
+
+    Raises: InvalidTokenError.
+    """
+    for name, allowed in wanted.items():
+        if not set(texts_in(claims.get(name))) & set(allowed):
+            raise InvalidTokenError(f"the claim {name} is another one")
+
+
+def check_is_bearer(claims: Mapping[str, Any]) -> None:
+    """Check that whoever has a token may use it.
+
+    One that is bound to a key (RFC 7800, `cnf`) is of use only with a proof (RFC 8705, RFC 9449),
+    which the hub does not ask for.
+
+    Raises: InvalidTokenError.
+    """
+    if claims.get("cnf") is not None:
+        raise InvalidTokenError("it is bound to a key, and the hub takes bearer tokens alone")
+
+
+def scopes_in(claims: Mapping[str, Any]) -> set[str]:
+    """Return a token's scopes: `scope` (RFC 8693, 4.2), or `scp` as some issuers have it."""
+    found = claims.get("scope", claims.get("scp"))
+    return {one for text in texts_in(found) for one in text.split(" ") if one}

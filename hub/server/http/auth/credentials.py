@@ -26,7 +26,7 @@ from hub.server.http.auth.admission import (
 from hub.values import LOCAL, UNNAMED
 
 if TYPE_CHECKING:
-    from hub.server.http.auth.protected_resource import ProtectedResource
+    from hub.server.http.auth.admission import ProtectedResource
     from hub.server.http.auth.token_verifier import TokenVerifier, Upkeep
 
 

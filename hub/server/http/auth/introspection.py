@@ -8,24 +8,24 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import anyio
-import httpx2
-import structlog
 from msgspec import Struct, field
 
 from hub.logins.issuer_requests import OK, NoAnswerError, posted
 from hub.logins.login import RegisteredClient
-from hub.server.http.auth.admission import texts_in
-from hub.server.http.auth.claims import (
+from hub.server.http.auth.admission import (
     InvalidTokenError,
     check_is_bearer,
     check_subject,
     check_times,
     check_wanted,
+    texts_in,
 )
 from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
+    IssuerConnection,
     IssuerUnavailableError,
     OpenClient,
+    Outage,
     endpoint_of,
     json_object,
     open_client,
@@ -43,7 +43,6 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 """What a bearer token is made of (RFC 6750, section 2.1)."""
 
 Claims: TypeAlias = Mapping[str, Any]
-log = structlog.stdlib.get_logger(__name__)
 
 
 class IntrospectionClient(Struct, frozen=True):
@@ -57,17 +56,15 @@ class IntrospectionClient(Struct, frozen=True):
         return f"IntrospectionClient({self.id!r})"
 
 
-class IntrospectionEndpoint:
-    """The introspection endpoint of `issuer`. One HTTP client serves all questions."""
+class IntrospectionEndpoint(IssuerConnection):
+    """The introspection endpoint of `issuer`."""
 
     def __init__(
         self, issuer: str, client: IntrospectionClient, http: OpenClient = open_client
     ) -> None:
-        self._issuer = issuer
+        super().__init__(issuer, http)
         self._client = client
         self._url = client.url
-        self._open_client = http
-        self._http: httpx2.AsyncClient | None = None
         self._room = anyio.CapacityLimiter(AT_ONCE)
 
     async def __call__(self, token: str) -> Claims:
@@ -83,28 +80,21 @@ class IntrospectionEndpoint:
             asked, self._url = self._url, self._client.url  # it may have moved: looked up again
             if isinstance(exc, IssuerUnavailableError):
                 raise
-            why = f"{asked or self._issuer}: no answer in {TIMEOUT:g} s"
+            why = f"{asked or self.issuer}: no answer in {TIMEOUT:g} s"
             raise IssuerUnavailableError(why) from None
 
     async def _asked(self, token: str) -> Claims:
-        http = self._http = self._http or self._open_client()
-        url = self._url or await endpoint_of(self._issuer, "introspection_endpoint", http)
+        url = self._url or await endpoint_of(self.issuer, "introspection_endpoint", self.http)
         self._url = url  # another question that fails forgets it
         asked = {"token": token, "token_type_hint": "access_token"}
         client = RegisteredClient(self._client.id, self._client.secret, "client_secret_basic")
         try:
-            answer = await posted(url, asked, client, http)
+            answer = await posted(url, asked, client, self.http)
         except NoAnswerError as exc:
             raise IssuerUnavailableError(f"{url}: {exc}") from exc
         if answer.status != OK:
             raise IssuerUnavailableError(f"{url}: HTTP status {answer.status}")
         return json_object(answer.body, url)
-
-    async def aclose(self) -> None:
-        """Close the connections to the issuer."""
-        http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
 
 
 class Question(Struct, eq=False):
@@ -132,11 +122,16 @@ class OpaqueTokens:
         self._issuer = issuer
         self._audience = audience
         self._wanted = wanted
-        self._endpoint = endpoint
+        self.endpoint = endpoint
         self._clock = clock
         self._under_way: dict[bytes, Question] = {}
         self._refused: dict[bytes, tuple[float, InvalidTokenError]] = {}
-        self._is_down = False
+        self._outage = Outage(
+            issuer,
+            "an issuer cannot be asked about tokens",
+            "tokens that it was not asked about lately get 503 until it answers",
+            "an issuer answers questions about tokens again",
+        )
 
     async def verified(self, token: str) -> Claims:
         """Return the claims of a token, `iss` and `sub` among them.
@@ -178,16 +173,11 @@ class OpaqueTokens:
 
     async def _outcome(self, token: str) -> Claims | InvalidTokenError | IssuerUnavailableError:
         try:
-            said = await self._endpoint(token)
-        except IssuerUnavailableError as exc:
-            self._note_failure(str(exc))
-            return exc
+            said = await self.endpoint(token)
         except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
-            self._note_failure(f"{type(exc).__name__}: {exc}")
+            self._outage.note(exc)
             return IssuerUnavailableError(str(exc))
-        if self._is_down:
-            self._is_down = False
-            log.info("an issuer answers questions about tokens again", issuer=self._issuer)
+        self._outage.end()
         try:
             return self._checked(said)
         except InvalidTokenError as exc:
@@ -208,24 +198,6 @@ class OpaqueTokens:
         check_is_bearer(said)
         check_wanted(said, self._wanted)
         return {**said, "iss": self._issuer}
-
-    async def serve(self) -> None:
-        """Keep the connections to the issuer until cancelled, then close them."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            with anyio.move_on_after(TIMEOUT, shield=True):
-                await self._endpoint.aclose()
-
-    def _note_failure(self, why: str) -> None:
-        if not self._is_down:
-            log.warning(
-                "an issuer cannot be asked about tokens",
-                issuer=self._issuer,
-                reason=why,
-                next="tokens that it was not asked about lately get 503 until it answers",
-            )
-        self._is_down = True
 
 
 _KINDS: Final = frozenset({"bearer", "access_token"})

@@ -1,16 +1,26 @@
-"""What an issuer says of itself, and how it is asked: the documents that it publishes."""
+"""What an issuer publishes: its metadata and its public keys, and how it is asked for them.
+
+The keys are from a file, a URL, or the issuer's own metadata. They are fetched again now and then,
+and when a new one is named.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import urlsplit
 
+import anyio
+import anyio.to_thread
 import httpx2
+import structlog
 
-from hub.protocol.host_names import is_private
+from hub.protocol.http_headers import is_private
 from hub.system.connecting import web_client
+
+log = structlog.stdlib.get_logger(__name__)
 
 TIMEOUT: Final = 5.0
 """Seconds that an issuer may take to answer."""
@@ -31,6 +41,61 @@ class NoEndpointError(IssuerUnavailableError):
 def open_client() -> httpx2.AsyncClient:
     """Return the HTTP client that issuers are asked with."""
     return web_client(TIMEOUT)
+
+
+class IssuerConnection:
+    """The HTTP client that an issuer is asked with, opened at the first question."""
+
+    def __init__(self, issuer: str, client: OpenClient) -> None:
+        self.issuer = issuer
+        self._open_client = client
+        self._http: httpx2.AsyncClient | None = None
+
+    @property
+    def http(self) -> httpx2.AsyncClient:
+        """The client, which is opened if it is not."""
+        self._http = self._http or self._open_client()
+        return self._http
+
+    async def serve(self) -> None:
+        """Keep the connections to the issuer until cancelled, then close them."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.move_on_after(TIMEOUT, shield=True):
+                await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections to the issuer."""
+        http, self._http = self._http, None
+        if http is not None:
+            await http.aclose()
+
+
+class Outage:
+    """Says once in the log that an issuer cannot be asked, and once that it can be again.
+
+    `why`: the reason, while it cannot.
+    """
+
+    def __init__(self, issuer: str, trouble: str, meanwhile: str, over: str) -> None:
+        self.why: str | None = None
+        self._issuer = issuer
+        self._trouble, self._meanwhile, self._over = trouble, meanwhile, over
+
+    def note(self, exc: Exception) -> None:
+        """Record an error of the issuer's, or any other: none may end the hub."""
+        is_its = isinstance(exc, IssuerUnavailableError)
+        why = str(exc) if is_its else f"{type(exc).__name__}: {exc}"
+        if self.why is None:
+            log.warning(self._trouble, issuer=self._issuer, reason=why, next=self._meanwhile)
+        self.why = why
+
+    def end(self) -> None:
+        """Record an answer."""
+        if self.why is not None:
+            log.info(self._over, issuer=self._issuer)
+        self.why = None
 
 
 def metadata_urls(issuer: str) -> Iterator[str]:
@@ -106,3 +171,158 @@ def json_object(content: bytes, where: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise IssuerUnavailableError(f"{where}: is no JSON object")
     return cast("dict[str, Any]", found)
+
+
+APART: Final = 5.0
+"""Seconds between two fetches at least, however many unknown keys are named."""
+AGAIN: Final = 30.0
+"""Seconds after which keys that could not be fetched are fetched again, if nobody names one."""
+FRESH: Final = 300.0
+"""Seconds after which the keys are fetched again, so that one which is gone ends soon."""
+
+_KINDS: Final = frozenset({"RSA", "EC", "OKP"})
+"""Kinds of public keys. One that is shared with the issuer (`oct`) is none."""
+
+JsonWebKey: TypeAlias = dict[str, Any]
+
+
+KeySource: TypeAlias = Callable[[], Awaitable[list[JsonWebKey]]]
+"""Returns the public keys of one issuer. Raises: IssuerUnavailableError."""
+
+
+class FileSource:
+    """Reads the keys from a file: a JSON Web Key Set (RFC 7517, section 5)."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    async def __call__(self) -> list[JsonWebKey]:
+        try:
+            content = await anyio.to_thread.run_sync(self._path.read_bytes)
+        except OSError as exc:
+            raise IssuerUnavailableError(f"{self._path}: {exc.strerror}") from exc
+        return keys_in(json_object(content, str(self._path)), str(self._path))
+
+
+class WebSource:
+    """Fetches the keys from `url`; without it from where the issuer's metadata says they are.
+
+    `is_optional`: an issuer whose metadata names no keys has none.
+    """
+
+    def __init__(
+        self,
+        issuer: str,
+        url: str | None,
+        client: OpenClient = open_client,
+        *,
+        is_optional: bool = False,
+    ) -> None:
+        self._issuer = issuer
+        self._url = url
+        self._open_client = client
+        self._is_optional = is_optional
+
+    async def __call__(self) -> list[JsonWebKey]:
+        try:
+            with anyio.fail_after(TIMEOUT):
+                async with self._open_client() as http:
+                    url = self._url or await endpoint_of(self._issuer, "jwks_uri", http)
+                    return keys_in(await fetched(http, url), url)
+        except NoEndpointError:
+            if self._is_optional:
+                return []
+            raise
+        except TimeoutError:
+            why = f"{self._url or self._issuer}: no answer in {TIMEOUT:g} s"
+            raise IssuerUnavailableError(why) from None
+
+
+def keys_in(found: dict[str, Any], where: str) -> list[JsonWebKey]:
+    """Return the public keys of a key set that may sign.
+
+    Raises: IssuerUnavailableError if it is no key set.
+    """
+    keys = found.get("keys")
+    if not isinstance(keys, list):
+        raise IssuerUnavailableError(f"{where}: is no JSON Web Key Set")
+    return [
+        cast("JsonWebKey", key)
+        for key in cast("list[object]", keys)
+        if isinstance(key, dict) and _signs(cast("JsonWebKey", key))
+    ]
+
+
+def _signs(key: JsonWebKey) -> bool:
+    kind, operations = key.get("kty"), key.get("key_ops", ["verify"])
+    return (
+        isinstance(kind, str)
+        and kind in _KINDS
+        and "d" not in key  # a private key: whoever can read the set can sign
+        and key.get("use", "sig") == "sig"
+        and isinstance(operations, list)
+        and "verify" in operations
+    )
+
+
+class KeySet:
+    """The keys of `issuer` from `source`; `clock` gives seconds, from any start.
+
+    While the source cannot be reached, the keys that are known go on.
+    """
+
+    def __init__(self, issuer: str, source: KeySource, clock: Callable[[], float]) -> None:
+        self._source = source
+        self._clock = clock
+        self._keys: list[JsonWebKey] = []
+        self._tried: float | None = None
+        self._outage = Outage(
+            issuer,
+            "the keys of an issuer cannot be had",
+            "known keys go on; tokens with others get 503 until it answers",
+            "the keys of an issuer can be had again",
+        )
+        self._turn = anyio.Lock()
+        self.changes = 0
+        """How often other keys were found than before."""
+
+    async def find(self, name: str | None) -> list[JsonWebKey]:
+        """Return the keys with this id (`kid`), of which there may be several (RFC 7517, 4.5).
+
+        A token without an id may be of any key (RFC 7515, 4.1.4): all are returned.
+
+        Raises: IssuerUnavailableError if there are none, and the source cannot be reached.
+        """
+        found = self._known(name)
+        if not found:
+            await self.refresh()
+            found = self._known(name)
+        if not found and self._outage.why is not None:
+            raise IssuerUnavailableError(self._outage.why)
+        return found
+
+    def _known(self, name: str | None) -> list[JsonWebKey]:
+        return [key for key in self._keys if name is None or key.get("kid") == name]
+
+    async def refresh(self) -> None:
+        """Fetch the keys, unless the last fetch ended in the last `APART` seconds."""
+        async with self._turn:
+            if self._tried is not None and self._clock() - self._tried < APART:
+                return
+            try:
+                keys = await self._source()
+            except Exception as exc:  # noqa: BLE001 - no issuer may end the hub
+                self._outage.note(exc)
+                return
+            finally:
+                self._tried = self._clock()  # those who wait for it shall not all fetch again
+            self._outage.end()
+            if keys != self._keys:
+                self._keys = keys
+                self.changes += 1
+
+    async def keep_fresh(self) -> None:
+        """Fetch the keys now and again, until cancelled."""
+        while True:
+            await self.refresh()
+            await anyio.sleep(AGAIN if self._outage.why is not None else FRESH)

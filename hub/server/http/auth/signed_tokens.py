@@ -10,14 +10,14 @@ from typing import Any, Final
 import jwt
 from msgspec import Struct, field
 
-from hub.server.http.auth.claims import (
+from hub.server.http.auth.admission import (
     InvalidTokenError,
     check_is_bearer,
     check_subject,
     check_times,
     check_wanted,
 )
-from hub.server.http.auth.key_set import JsonWebKey, KeySet
+from hub.server.http.auth.issuer_metadata import JsonWebKey, KeySet
 
 _COMPACT: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
 """Header, claims and signature in base64url without padding (RFC 7515, 7.1)."""

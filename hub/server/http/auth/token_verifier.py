@@ -8,12 +8,18 @@ from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from hub.server.http.auth.admission import Admission, GrantedScopes, TokenRejection, invalid
-from hub.server.http.auth.claims import SKEW, InvalidTokenError, scopes_in
+from hub.server.http.auth.admission import (
+    SKEW,
+    Admission,
+    GrantedScopes,
+    InvalidTokenError,
+    ProtectedResource,
+    TokenRejection,
+    invalid,
+    scopes_in,
+)
 from hub.server.http.auth.introspection import COUNTS, STREAMS_END, OpaqueTokens
-from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError, KeySet
 from hub.server.http.auth.signed_tokens import SignedTokens, has_signed_form
 
 MOST_CHARACTERS: Final = 16_384
@@ -154,7 +160,7 @@ class TokenVerifier:
     @property
     def upkeep(self) -> list[Upkeep]:
         """What keeps the keys of all issuers fresh, and the connections to them."""
-        asking = [] if self._opaque is None else [self._opaque.serve]
+        asking = [] if self._opaque is None else [self._opaque.endpoint.serve]
         return [*(keys.keep_fresh for keys in self._signed.key_sets), *asking]
 
 

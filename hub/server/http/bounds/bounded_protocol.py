@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import Any, Final
 
 from uvicorn.protocols.http.flow_control import FlowControl
@@ -62,26 +61,15 @@ class _Unread:
 
 
 class _Flow(FlowControl):
-    """Flow control of a connection that is not read while some of its data waits to be parsed."""
+    """Flow control of a connection that is not read while data of it waits, or a whole response."""
 
     def __init__(self, transport: Any, connection: BoundedHttp) -> None:
         super().__init__(transport)
         self._connection = connection
 
     def resume_reading(self) -> None:
-        if not self._connection.has_unparsed:
+        if not (self._connection.has_unparsed or self._connection.is_unread):
             super().resume_reading()
-
-
-async def _completed(
-    app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
-) -> None:
-    """Serve a request; complete a stream whose client reads too slowly to be waited for."""
-    await app(scope, receive, send)
-    if cycle.chunked_encoding and not cycle.response_complete:
-        cycle.keep_alive = False
-        cycle.flow.resume_writing()  # for the few bytes that say that this is all
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class BoundedHttp(PlainHttp):
@@ -99,6 +87,8 @@ class BoundedHttp(PlainHttp):
     app_state: dict[str, Any]
     _collected = 0
     _served: RequestResponseCycle | None = None
+    is_unread = False
+    """Whether a whole response waits for the client: its next request is not begun until then."""
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -133,8 +123,11 @@ class BoundedHttp(PlainHttp):
             self._connections.prove(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._served = cycle
-        super()._start_asgi_task(cycle, partial(_completed, app, cycle))
+        if self.is_unread:
+            self.pipeline.appendleft((cycle, app))
+        else:
+            self._served = cycle
+            super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -210,7 +203,7 @@ class BoundedHttp(PlainHttp):
             self._wait(self._part())
 
     def _refuse_head(self, most: str) -> None:
-        self.send_400_response(f"The head of a request may have {most} at most.")
+        self.send_400_response(f"The head of a request may have {most} at most.", 431)
 
     def _part(self) -> Deadlines | None:
         """Return the deadlines for the rest of a request; None while another one is answered."""
@@ -271,6 +264,10 @@ class BoundedHttp(PlainHttp):
     # Sending
 
     def on_response_complete(self) -> None:
+        self.is_unread = self.flow.write_paused and not self.transport.is_closing()
+        if self.is_unread:
+            self.flow.pause_reading()
+            return
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             if self.transport.is_closing():
@@ -297,6 +294,8 @@ class BoundedHttp(PlainHttp):
         super().resume_writing()
         if not self.transport.is_closing():
             self._has_read()
+            if self.is_unread:
+                self.on_response_complete()
 
     def eof_received(self) -> None:
         super().eof_received()
@@ -319,21 +318,20 @@ class BoundedHttp(PlainHttp):
             self._connections.unread_bytes -= unread.size
             unread.size = 0
 
-    def send_400_response(self, msg: str) -> None:
-        if self.transport.is_closing():
-            return  # it was refused before
-        self._connections.log.note("connection closed: no HTTP", self.address, msg)
-        super().send_400_response(msg)
-        self._wait(None)
-        self._has_to_read()
+    def send_400_response(self, msg: str, status: int = 400) -> None:
+        """Refuse what cannot be read as a request, unless it was refused before."""
+        if not self.transport.is_closing():
+            self._connections.log.note("connection closed: no HTTP", self.address, msg)
+            self._refuse(status, msg)
 
     def _refuse(self, status: int, text: str) -> None:
         """Answer with an error, without a whole request, and close the connection."""
         body = text.encode()
+        again = b"retry-after: 1\r\n" if status in {408, 503} else b""
         self.transport.write(
             STATUS_LINE[status]
             + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-            + b"retry-after: 1\r\n"
+            + again
             + b"content-length: %d\r\n\r\n" % len(body)
             + body
         )

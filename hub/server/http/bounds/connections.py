@@ -27,6 +27,8 @@ CONNECTION: Final = "connection"
 """The key of a request's `state` that holds its connection."""
 MOST: Final = 20_000
 """How many connections there may be, however many files may be open."""
+MOST_FILES: Final = MOST * 3 // 2
+"""With how many files that is: a third is left for children and other files."""
 MOST_UNPROVEN: Final = 1024
 """How many of them may be of clients that have not passed the access checks yet."""
 MOST_UNREAD: Final = 256 * 1024 * 1024
@@ -65,10 +67,7 @@ class Limits(Struct, frozen=True):
 
     @classmethod
     def of_files(cls, most: int | None) -> Limits:
-        """Return the limits of a process that may open `most` files; None: any number.
-
-        A third of the files is left for children and other files.
-        """
+        """Return the limits of a process that may open `most` files; None: any number."""
         connections = MOST if most is None else max(_FEWEST, min(MOST, most * 2 // 3))
         unproven = min(MOST_UNPROVEN, connections * 3 // 4)
         return cls(

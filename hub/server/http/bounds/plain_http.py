@@ -1,4 +1,4 @@
-"""uvicorn's httptools protocol, reading requests as HTTP/1.1 alone says.
+"""uvicorn's httptools protocol, reading and answering requests as HTTP/1.1 and 1.0 say.
 
 httptools leaves to its user what is not plain: it takes all that follows a request with an
 `Upgrade` header for another protocol, the request's own body too, and hands on the fields behind a
@@ -7,15 +7,43 @@ chunked body as if they were headers.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 _TLS: Final = b"\x16\x03"
 """How a TLS connection begins."""
 _LONGEST: Final = 200
+
+
+async def _completed(
+    app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
+) -> None:
+    """Serve a request; complete a stream whose client reads too slowly to be waited for."""
+    is_old = scope["http_version"] == "1.0"
+    await app(scope, receive, _unchunked(cycle, send) if is_old else send)
+    if (
+        (cycle.chunked_encoding or is_old)
+        and cycle.response_started
+        and not cycle.response_complete
+    ):
+        cycle.keep_alive = False
+        cycle.flow.resume_writing()  # for the few bytes that say that this is all
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _unchunked(cycle: RequestResponseCycle, send: Any) -> Any:
+    """Return a `send` for HTTP/1.0, which has no chunks: the connection's end is the body's."""
+
+    async def sent(message: Any) -> None:
+        cycle.chunked_encoding = False
+        cycle.expected_content_length = len(message.get("body", b""))
+        await send(message)
+
+    return sent
 
 
 class PlainHttp(HttpToolsProtocol):
@@ -49,6 +77,9 @@ class PlainHttp(HttpToolsProtocol):
         head = [b"%b %b HTTP/%b\r\n" % (method, self.url, version)]
         head += [b"%b: %b\r\n" % field for field in fields]
         PlainHttp.data_received(self, b"".join(head) + b"\r\n" + rest)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        super()._start_asgi_task(cycle, partial(_completed, app, cycle))
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():

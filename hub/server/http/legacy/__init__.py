@@ -8,6 +8,5 @@ request was admitted before; no token is checked here.
 Main types: `LegacyRequests` (answers POST, GET and DELETE), `LegacySessions` (opens, adopts, finds
 and ends sessions), `HttpSession`, `SessionPost`, `NotificationStream`, `ResumableStreams`.
 
-Read in this order: `event_store`, `event_streams`, `resumption`, `http_session`, `sessions`,
-`requests`.
+Read in this order: `event_store`, `event_streams`, `http_session`, `sessions`.
 """

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
-from math import inf
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import PendingRequests
@@ -50,7 +49,7 @@ class EventId(Struct, frozen=True):
 
 
 class StoredEvent(Struct, frozen=True):
-    """An event as it is on the wire; `serial` counts all events of its session."""
+    """An event as it is on the wire; `serial` counts all events of its store."""
 
     serial: int
     at: float
@@ -58,31 +57,11 @@ class StoredEvent(Struct, frozen=True):
     chunk: bytes
 
 
-class _Share:
-    """What the journals of one owner store together; `by_age` has the oldest event first."""
+class _Share(Struct, eq=False):
+    """What the journals of one owner store together; those that store nothing are not here."""
 
-    def __init__(self) -> None:
-        self.bytes = 0
-        self.events = 0
-        self.by_age: deque[tuple[Journal, int]] = deque()
-
-    def drop_oldest(self) -> None:
-        """Drop the oldest event, if it is still stored."""
-        journal, serial = self.by_age.popleft()
-        journal.drop(serial)
-
-    def expire(self, since: float) -> None:
-        """Drop the events from before `since`."""
-        while self.by_age:
-            journal, serial = self.by_age[0]
-            if journal.holds(serial, since):
-                return
-            self.drop_oldest()
-
-    def compact(self, spare: int) -> None:
-        """Forget the events that their journals have dropped, once there are many of these."""
-        if len(self.by_age) > 2 * self.events + spare:
-            self.by_age = deque((one, serial) for one, serial in self.by_age if one.holds(serial))
+    bytes: int = 0
+    journals: set[Journal] = field(default_factory=set["Journal"])
 
 
 class EventStore:
@@ -107,6 +86,7 @@ class EventStore:
         self.max_session_bytes, self.max_session_events = max_session_bytes, max_session_events
         self._bytes = self._peak = 0
         self._shares: dict[str, _Share] = {}
+        self.serials = count()
 
     def journal(self, owner: str = "") -> Journal:
         """Return the journal of a new session of `owner`."""
@@ -115,22 +95,19 @@ class EventStore:
     def took(self, journal: Journal, event: StoredEvent) -> None:
         """Count a journal's new event, and make room for it."""
         share = self._shares.setdefault(journal.owner, _Share())
+        share.journals.add(journal)
         share.bytes += len(event.chunk)
-        share.events += 1
-        share.by_age.append((journal, event.serial))
         self._bytes += len(event.chunk)
         self._peak = max(self._peak, self._bytes)
-        share.expire(self.clock() - MAX_AGE)
         while self._bytes > self._max_bytes:
-            max(self._shares.values(), key=lambda one: one.bytes).drop_oldest()
-        share.compact(self.max_session_events)
+            fullest = max(self._shares.values(), key=lambda one: one.bytes)
+            min(fullest.journals, key=lambda one: one.kept[0].serial).drop_oldest()
 
     def expire(self) -> None:
         """Drop the events that are too old; at half of the peak, memory goes back to the system."""
-        for owner, share in list(self._shares.items()):
-            share.expire(self.clock() - MAX_AGE)
-            if not share.by_age:
-                del self._shares[owner]
+        for journal in [one for share in self._shares.values() for one in share.journals]:
+            while journal.kept and not journal.is_fresh(journal.kept[0]):
+                journal.drop_oldest()
         if self._peak >= MUCH and self._bytes <= self._peak // 2:
             self._peak = self._bytes
             self._give_back()
@@ -139,12 +116,15 @@ class EventStore:
         """Count an event no longer: its journal has dropped it."""
         share = self._shares[journal.owner]
         share.bytes -= len(event.chunk)
-        share.events -= 1
         self._bytes -= len(event.chunk)
+        if not journal.kept:
+            share.journals.discard(journal)
+        if not share.journals:
+            del self._shares[journal.owner]
 
 
 class Journal:
-    """The latest events of one session, in the order in which they were made.
+    """The latest events of one session (`kept`), in the order in which they were made.
 
     `pending`: what the session's client was asked and has not answered. `log` is for lines about
     the client.
@@ -154,31 +134,32 @@ class Journal:
         self.owner = owner
         self.log = RatedLog({})
         self.pending = PendingRequests()
+        self.kept: deque[StoredEvent] = deque()
         self._store = store
-        self._kept: deque[StoredEvent] = deque()
         self._bytes = 0
-        self._serials = count()
 
     def add(self, id_: EventId, chunk: bytes) -> None:
         """Store one event."""
-        event = StoredEvent(next(self._serials), self._store.clock(), id_, chunk)
-        self._kept.append(event)
+        event = StoredEvent(next(self._store.serials), self._store.clock(), id_, chunk)
+        self.kept.append(event)
         self._bytes += len(chunk)
         self._store.took(self, event)
         limits = self._store
-        while self._bytes > limits.max_session_bytes or len(self._kept) > limits.max_session_events:
-            self._drop_oldest()
+        while self._bytes > limits.max_session_bytes or len(self.kept) > limits.max_session_events:
+            self.drop_oldest()
 
     def has(self, id_: EventId) -> bool:
         """Return whether an event is still stored."""
-        return any(event.id == id_ for event in self._fresh())
+        return any(event.id == id_ and self.is_fresh(event) for event in self.kept)
 
     def after(self, id_: EventId) -> list[StoredEvent]:
         """Return the stored events of a stream after one of its events."""
         return [
             event
-            for event in self._fresh()
-            if event.id.stream == id_.stream and event.id.number > id_.number
+            for event in self.kept
+            if event.id.stream == id_.stream
+            and event.id.number > id_.number
+            and self.is_fresh(event)
         ]
 
     def count_lost(self, after: EventId, left: Sequence[StoredEvent], last: int) -> int:
@@ -191,24 +172,15 @@ class Journal:
 
     def close(self) -> None:
         """Drop all events: the session is over."""
-        while self._kept:
-            self._drop_oldest()
+        while self.kept:
+            self.drop_oldest()
 
-    def holds(self, serial: int, since: float = -inf) -> bool:
-        """Return whether an event is still stored, and no event from before `since`."""
-        first = self._kept[0] if self._kept else None
-        return first is not None and first.serial <= serial and first.at >= since
+    def is_fresh(self, event: StoredEvent) -> bool:
+        """Return whether an event is not too old."""
+        return event.at >= self._store.clock() - MAX_AGE
 
-    def drop(self, serial: int) -> None:
-        """Drop an event and all before it, if the event is still stored."""
-        while self._kept and self._kept[0].serial <= serial:
-            self._drop_oldest()
-
-    def _fresh(self) -> Iterator[StoredEvent]:
-        oldest_kept = self._store.clock() - MAX_AGE
-        return (event for event in self._kept if event.at >= oldest_kept)
-
-    def _drop_oldest(self) -> None:
-        event = self._kept.popleft()
+    def drop_oldest(self) -> None:
+        """Drop the oldest event; there must be one."""
+        event = self.kept.popleft()
         self._bytes -= len(event.chunk)
         self._store.dropped(self, event)

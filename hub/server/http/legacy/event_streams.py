@@ -259,7 +259,7 @@ WAITING_NOTIFICATIONS, WAITING_BYTES = 256, 4 * 1024 * 1024
 dropped first, and one that is larger waits alone."""
 
 
-class NotificationStream:
+class NotificationStream(EventStream):
     """The event stream that a client opens with GET; a session may be without one.
 
     `asking` is called when the client is asked something over the stream.
@@ -272,14 +272,12 @@ class NotificationStream:
         *,
         begins_at: int = 0,
     ) -> None:
-        self._stream = EventStream(journal, STANDING, begins_at=begins_at)
-        self._journal = journal
+        super().__init__(journal, STANDING, begins_at=begins_at)
         self._asking = asking
         self._holder: object = None
         self._is_listening = False
         self._waiting: deque[Notification] = deque()
         self._dropped = 0
-        self._closed = anyio.Event()
 
     @property
     def is_open(self) -> bool:
@@ -289,13 +287,13 @@ class NotificationStream:
     async def send(self, message: Message) -> None:
         """Send a message over the open stream; without one, a notification waits for the stream.
 
-        Raises: GoneError for a request without an open stream, and after `close`.
+        Raises: GoneError for a request without an open stream, and after `end`.
         """
-        if self._is_listening and self._stream.carrier is not None:
+        if self._is_listening and self.carrier is not None:
             if isinstance(message, Request):
                 self._asking()
-            await self._stream.put(message)
-        elif not isinstance(message, Notification) or self._closed.is_set():
+            await self.put(message)
+        elif not isinstance(message, Notification) or self._over:
             raise GoneError("the client holds no event stream open")
         else:
             waiting = self._waiting
@@ -305,19 +303,6 @@ class NotificationStream:
             ):
                 waiting.popleft()
                 self._dropped += 1
-
-    def close(self) -> None:
-        """End the stream, as its session ends."""
-        self._closed.set()
-        self._stream.end()
-
-    def interrupt(self) -> None:
-        """End the open stream; the client may open it again."""
-        self._stream.interrupt()
-
-    def knows(self, id_: EventId) -> bool:
-        """Return whether the client can have got an event of this stream with this id."""
-        return self._stream.knows(id_)
 
     async def serve(
         self,
@@ -339,15 +324,15 @@ class NotificationStream:
         holder = object()
         self._holder = self._holder or holder
         try:
-            carrier = await self._stream.attach(send, after)
+            carrier = await self.attach(send, after)
             # Till then the stream went on that was open; whoever came up last holds it.
             self._holder, self._is_listening = holder, False
-            await (self._stream.prime() if primed else self._stream.comment())
+            await (self.prime() if primed else self.comment())
             await self._catch_up(after, lacks=may_lack or bool(carrier.lost))
             if self._holder is holder:
                 self._is_listening = True
                 opened()
-            await self._stream.hold(carrier, receive)
+            await self.hold(carrier, receive)
         finally:
             if self._holder is holder:
                 self._holder = None
@@ -356,13 +341,13 @@ class NotificationStream:
     async def _catch_up(self, after: EventId | None, *, lacks: bool) -> None:
         """Send what waited for the stream; a client that `lacks` something is to list again."""
         if after is None:
-            await self._stream.ask_again()
+            await self.ask_again()
         dropped, self._dropped = self._dropped, 0
         if dropped:
             self._journal.log.info(
                 "too many notifications waited for a client's stream", lost=dropped
             )
         for method in LIST_CHANGED if lacks or dropped else ():
-            await self._stream.put(Notification(method, {}))
+            await self.put(Notification(method, {}))
         while self._waiting:
-            await self._stream.put(self._waiting.popleft())
+            await self.put(self._waiting.popleft())

@@ -9,5 +9,5 @@ links, forms and addresses carry is sealed; `hub.logins` has the logins that are
 Main types: `LoginSteps` (the steps of a login), `LoginPageEndpoints` (the same over HTTP),
 `KnownPeople` (who somebody is).
 
-Read in this order: `known_people`, `steps`, `endpoints`.
+Read in this order: `steps`, `endpoints`.
 """

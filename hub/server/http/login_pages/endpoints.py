@@ -13,8 +13,8 @@ from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import LoginEndpoints, RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
-from hub.server.http.login_pages.known_people import IssuerLogin
 from hub.server.http.login_pages.steps import (
+    IssuerLogin,
     LoginSteps,
     RefusedStepError,
     ShownPerson,
@@ -31,10 +31,9 @@ from hub.server.http.oauth_proxy.browsers import (
     text_page,
 )
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
-from hub.server.http.responses import respond
-from hub.server.http.welcome_page import framed
+from hub.server.http.open_requests import framed
+from hub.server.http.responses import not_allowed, respond
 
-_PAGE: Final = "GET, POST"
 _LAST: Final = {**HEADERS, "referrer-policy": "no-referrer"}
 """Of pages without a form."""
 _WHO: Final = """<p>A server behind this hub wants you to log in there. First show who you are.</p>
@@ -118,9 +117,9 @@ class LoginPageEndpoints:
             if others is not None and is_for_others and self._is_of_others(scope["path"]):
                 await others(scope, headers, address, receive, send)
                 return
-            if scope["method"] not in (_PAGE if step == "page" else "GET").split(", "):
-                allowed = {"allow": _PAGE if step == "page" else "GET"}
-                await respond(send, 405, {"error": "Method not allowed"}, allowed)
+            methods = "GET, POST" if step == "page" else "GET"
+            if scope["method"] not in methods.split(", "):
+                await not_allowed(send, methods)
                 return
             if step != "page":
                 await self._came_back(server, scope, headers, address, send)

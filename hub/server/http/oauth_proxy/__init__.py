@@ -13,6 +13,5 @@ Main types: `OAuthProxy` (the steps of a login), `OAuthEndpoints` (the same over
 `IdentityProvider` (where people log in), `Tickets` (what is sealed), `HubTokens` (the tokens that
 clients get).
 
-Read in this order: `errors`, `registration`, `tickets`, `identity_provider`, `proxy`, `browsers`,
-`endpoints`.
+Read in this order: `errors`, `tickets`, `identity_provider`, `proxy`, `browsers`, `endpoints`.
 """

@@ -12,8 +12,8 @@ from starlette.types import Receive, Scope, Send
 from hub.jsonrpc.errors import GoneError
 from hub.server.http.access import RequestHeaders
 from hub.server.http.oauth_proxy.errors import OAuthError
+from hub.server.http.open_requests import PAGE_HEADERS, framed
 from hub.server.http.responses import respond
-from hub.server.http.welcome_page import PAGE_HEADERS, framed
 
 HEADERS: Final = {
     **PAGE_HEADERS,

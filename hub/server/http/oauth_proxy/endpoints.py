@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.types import Receive, Scope, Send
 
 from hub.jsonrpc.errors import GoneError
-from hub.protocol.host_names import is_loopback
+from hub.protocol.http_headers import is_loopback
 from hub.server.http.access import RequestHeaders
 from hub.server.http.auth.token_verifier import Upkeep
 from hub.server.http.bounds.failed_logins import FailedLogins
@@ -25,9 +25,9 @@ from hub.server.http.oauth_proxy.browsers import (
     text_page,
 )
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError, refusals_counted
-from hub.server.http.oauth_proxy.proxy import ConsentQuestion, GoTo, OAuthProxy
-from hub.server.http.responses import respond
-from hub.server.http.welcome_page import framed
+from hub.server.http.oauth_proxy.proxy import ConsentQuestion, OAuthProxy
+from hub.server.http.open_requests import framed
+from hub.server.http.responses import not_allowed, respond
 
 _METADATA: Final = "/.well-known/oauth-authorization-server"
 _NO_STORE: Final = {"cache-control": "no-store"}
@@ -84,51 +84,52 @@ class OAuthEndpoints:
         """Serve a request for one of the proxy's paths."""
         step = self._step_at(scope["path"]) or ""
         if scope["method"] not in _METHODS[step].split(", "):
-            allowed = {"allow": _METHODS[step]}
-            await respond(send, 405, {"error": "Method not allowed"}, allowed)
+            await not_allowed(send, _METHODS[step])
             return
-        answer = _Answer(send, is_page=step in {"authorize", "callback"})
         try:
             if step == "token":
                 form = fields_in((await body_of(receive)).decode("latin-1"))
                 async with refusals_counted(self._refused_grants, address, RefusedGrantError):
                     tokens = await self._proxy.tokens(form)
-                await answer.told(200, tokens)
+                await _tell(send, 200, tokens)
             else:
-                await self._served(step, scope, headers, receive, answer)
+                await self._served(step, scope, headers, receive, send)
         except GoneError:
             return
         except OAuthError as exc:
-            await answer.refusal(exc)
+            if step in {"authorize", "callback"}:  # people see it
+                more = {**HEADERS, **exc.headers}
+                await respond(send, exc.status, text_page(str(exc)), more)
+            else:
+                said = {"error": exc.code, "error_description": str(exc)}
+                await _tell(send, exc.status, said, exc.headers)
 
     async def _served(
-        self, step: str, scope: Scope, headers: RequestHeaders, receive: Receive, answer: _Answer
+        self, step: str, scope: Scope, headers: RequestHeaders, receive: Receive, send: Send
     ) -> None:
         match step:
             case "metadata":
-                await answer.told(200, self._proxy.metadata)
+                await _tell(send, 200, self._proxy.metadata)
             case "register":
-                await answer.told(201, self._proxy.register(_object(await body_of(receive))))
+                await _tell(send, 201, self._proxy.register(_object(await body_of(receive))))
             case "authorize" if scope["method"] == "POST":
                 form = fields_in((await body_of(receive)).decode("latin-1"))
                 allowed = form.get("answer") == "allow"
                 ticket, browser = form.get("ticket", ""), self._cookie.of(headers)
-                await answer.gone_to(
-                    await self._proxy.answered(ticket, browser, is_allowed=allowed)
-                )
+                place = await self._proxy.answered(ticket, browser, is_allowed=allowed)
+                await send_on(send, place.url)
             case "authorize":
-                await self._ask(query_of(scope), headers, answer)
+                await self._ask(query_of(scope), headers, send)
             case _:
                 back = await self._proxy.came_back(query_of(scope), self._cookie.of(headers))
-                await answer.gone_to(back)
+                await send_on(send, back.url)
 
-    async def _ask(
-        self, query: Mapping[str, str], headers: RequestHeaders, answer: _Answer
-    ) -> None:
+    async def _ask(self, query: Mapping[str, str], headers: RequestHeaders, send: Send) -> None:
         """Show the question, in a browser that is known again by a cookie."""
         browser, more = self._cookie.of_or_new(headers)
         question = self._proxy.begin(query, browser)
-        await answer.page(200, consent_page(question, self._proxy.resource.url), more)
+        shown = consent_page(question, self._proxy.resource.url)
+        await respond(send, 200, shown, {**HEADERS, **more})
 
 
 _METHODS: Final = {
@@ -140,30 +141,11 @@ _METHODS: Final = {
 }
 
 
-class _Answer:
-    """The answer to one request: JSON for a client, a page for a person."""
-
-    def __init__(self, send: Send, *, is_page: bool) -> None:
-        self._send = send
-        self._is_page = is_page
-
-    async def told(
-        self, status: int, said: dict[str, Any], more: Mapping[str, str] | None = None
-    ) -> None:
-        await respond(self._send, status, said, {**_NO_STORE, **(more or {})})
-
-    async def page(self, status: int, content: bytes, more: Mapping[str, str]) -> None:
-        await respond(self._send, status, content, {**HEADERS, **more})
-
-    async def gone_to(self, place: GoTo) -> None:
-        await send_on(self._send, place.url)
-
-    async def refusal(self, exc: OAuthError) -> None:
-        if self._is_page:
-            await self.page(exc.status, text_page(str(exc)), exc.headers)
-        else:
-            said = {"error": exc.code, "error_description": str(exc)}
-            await self.told(exc.status, said, exc.headers)
+async def _tell(
+    send: Send, status: int, said: dict[str, Any], more: Mapping[str, str] | None = None
+) -> None:
+    """Answer a client."""
+    await respond(send, status, said, {**_NO_STORE, **(more or {})})
 
 
 def _object(body: bytes) -> dict[str, Any]:

@@ -12,18 +12,18 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 import anyio
-import httpx2
-import structlog
 from msgspec import Struct
 
 from hub.logins.issuer_requests import OK, posted
 from hub.logins.login import RegisteredClient
-from hub.protocol.host_names import is_private
-from hub.server.http.auth.claims import InvalidTokenError
+from hub.protocol.http_headers import is_private
+from hub.server.http.auth.admission import InvalidTokenError
 from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
+    IssuerConnection,
     IssuerUnavailableError,
     OpenClient,
+    Outage,
     json_object,
     metadata_of,
     open_client,
@@ -44,7 +44,6 @@ _ADDRESS: Final = re.compile(r"[!-\"$-~]+")
 """What can be sent in a header, without a fragment."""
 _DIGITS: Final = re.compile(r"[0-9]{1,10}")
 _BASIC: Final = "client_secret_basic"
-log = structlog.stdlib.get_logger(__name__)
 
 
 class ProviderClient(Struct, frozen=True):
@@ -77,7 +76,7 @@ class _Endpoints(Struct, frozen=True):
     says_issuer: bool
 
 
-class IdentityProvider:
+class IdentityProvider(IssuerConnection):
     """The provider `issuer`; people come back from it to `redirect_uri`.
 
     Anybody can make the hub ask it: at most `AT_ONCE` questions are under way, and where it is, is
@@ -93,19 +92,22 @@ class IdentityProvider:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.issuer = issuer
+        super().__init__(issuer, http)
         self.client_id = client.id
         self._client = client
         self._redirect_uri = redirect_uri
-        self._open_client = http
-        self._http: httpx2.AsyncClient | None = None
         self._endpoints: _Endpoints | None = None
         self._good_until = 0.0
         self._clock = clock
         self._not_found: tuple[float, IssuerUnavailableError] | None = None
         self._turn = anyio.Lock()
         self._room = anyio.CapacityLimiter(AT_ONCE)
-        self._is_down = False
+        self._outage = Outage(
+            issuer,
+            "the identity provider cannot be asked",
+            "nobody can log in through the hub until it answers",
+            "the identity provider answers again",
+        )
 
     async def login_url(self, *, state: str, verifier: str, nonce: str) -> str:
         """Return where a person logs in; `verifier` is that of PKCE.
@@ -167,45 +169,15 @@ class IdentityProvider:
         finally:
             await self.aclose()
 
-    async def serve(self) -> None:
-        """Keep the connections to the provider until cancelled, then close them."""
-        try:
-            await anyio.sleep_forever()
-        finally:
-            with anyio.move_on_after(TIMEOUT, shield=True):
-                await self.aclose()
-
-    async def aclose(self) -> None:
-        http, self._http = self._http, None
-        if http is not None:
-            await http.aclose()
-
     @contextmanager
     def _asking(self) -> Generator[None]:
         """Say to the client that the provider cannot be asked, and to the log, once, why."""
         try:
             yield
         except IssuerUnavailableError as exc:
-            if not self._is_down:
-                log.warning(
-                    "the identity provider cannot be asked",
-                    issuer=self.issuer,
-                    reason=str(exc),
-                    next="nobody can log in through the hub until it answers",
-                )
-            self._is_down = True
+            self._outage.note(exc)
             text = "the identity provider cannot be asked now"
             raise OAuthError(FOR_NOW, text) from None
-
-    def _note_answer(self) -> None:
-        if self._is_down:
-            log.info("the identity provider answers again", issuer=self.issuer)
-        self._is_down = False
-
-    @property
-    def _connected(self) -> httpx2.AsyncClient:
-        self._http = self._http or self._open_client()
-        return self._http
 
     async def _found(self) -> _Endpoints:
         """Return its endpoints: those of before, if it cannot be asked for them anew."""
@@ -229,12 +201,12 @@ class IdentityProvider:
             raise failure.with_traceback(None)
         try:
             with _in_time(self.issuer):
-                told = await metadata_of(self.issuer, self._connected)
+                told = await metadata_of(self.issuer, self.http)
             found = _endpoints_in(told, self.issuer)
         except IssuerUnavailableError as exc:
             self._not_found = self._clock(), exc
             raise
-        self._note_answer()
+        self._outage.end()
         self._good_until = self._clock() + LASTS
         return found
 
@@ -258,7 +230,7 @@ class IdentityProvider:
         client = RegisteredClient(self._client.id, self._client.secret, method)
         try:
             with _in_time(found.token):
-                answer = await posted(found.token, form, client, self._connected)
+                answer = await posted(found.token, form, client, self.http)
             said = json_object(answer.body, found.token)
         except IssuerUnavailableError:
             raise
@@ -267,10 +239,10 @@ class IdentityProvider:
             raise IssuerUnavailableError(why) from None
         status, error = answer.status, said.get("error")
         if status == OK:
-            self._note_answer()
+            self._outage.end()
             return _tokens_in(said)
         if status in _REFUSED and error == "invalid_grant":
-            self._note_answer()
+            self._outage.end()
             raise RefusedGrantError("the identity provider does not take it any more")
         raise IssuerUnavailableError(f"{found.token}: HTTP status {status}, {str(error)[:100]!r}")
 

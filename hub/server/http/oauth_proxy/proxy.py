@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import structlog
 from msgspec import Struct, structs
 
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.admission import ProtectedResource
 from hub.server.http.oauth_proxy.errors import OAuthError, RefusedGrantError
 from hub.server.http.oauth_proxy.identity_provider import (
     IdentityProvider,
@@ -20,16 +20,18 @@ from hub.server.http.oauth_proxy.identity_provider import (
     ProviderTokens,
     challenge_of,
 )
-from hub.server.http.oauth_proxy.registration import ProxiedClient, client_in, registered
 from hub.server.http.oauth_proxy.tickets import (
     LoginCode,
     LoginRequest,
     PendingLogin,
+    ProxiedClient,
     RefreshTicket,
     Tickets,
+    client_in,
     hash_of,
     is_hash_of,
     new_token,
+    registered,
 )
 
 PATIENCE: Final = 600.0

@@ -12,10 +12,16 @@ import anyio
 from hub.protocol.http_headers import token_hash
 from hub.protocol.listen_filter import LISTEN
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
-from hub.server.http.auth.admission import NO_TOKEN_SENT, Admission, TokenRejection, Unverified
+from hub.server.http.auth.admission import (
+    NO_TOKEN_SENT,
+    WELL_KNOWN,
+    Admission,
+    ProtectedResource,
+    TokenRejection,
+    Unverified,
+)
 from hub.server.http.auth.credentials import BearerTokens, Credentials
-from hub.server.http.auth.key_set import APART, KeySet
-from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
+from hub.server.http.auth.issuer_metadata import APART, KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST

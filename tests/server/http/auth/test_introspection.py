@@ -12,8 +12,7 @@ import anyio
 import httpx2
 import pytest
 
-from hub.server.http.auth.admission import Admission, TokenRejection
-from hub.server.http.auth.claims import SKEW
+from hub.server.http.auth.admission import SKEW, Admission, ProtectedResource, TokenRejection
 from hub.server.http.auth.introspection import (
     AT_ONCE,
     COUNTS,
@@ -22,9 +21,7 @@ from hub.server.http.auth.introspection import (
     IntrospectionEndpoint,
     OpaqueTokens,
 )
-from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.issuer_metadata import IssuerUnavailableError, KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, TokenVerifier
 from tests.kit.fakes import FakeClock
@@ -377,7 +374,7 @@ async def test_its_connections_are_closed_at_the_end() -> None:
         NAME, RESOURCE, {}, IntrospectionEndpoint(NAME, asking, client), FakeClock(NOW)
     )
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(opaque.serve)
+        tasks.start_soon(opaque.endpoint.serve)
         await opaque.verified("good")
         await opaque.verified("good")
         assert [one.is_closed for one in opened] == [False]

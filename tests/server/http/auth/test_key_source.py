@@ -14,10 +14,11 @@ import pytest
 from hub.server.http.auth.issuer_metadata import (
     MOST_BYTES,
     TIMEOUT,
+    FileSource,
     IssuerUnavailableError,
+    WebSource,
     metadata_urls,
 )
-from hub.server.http.auth.key_set import FileSource, WebSource
 from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import IssuerSite, public, site
 

@@ -1,7 +1,12 @@
 import pytest
 
-from hub.server.http.auth.admission import NO_TOKEN_SENT, TokenRejection, invalid
-from hub.server.http.auth.protected_resource import WELL_KNOWN, ProtectedResource
+from hub.server.http.auth.admission import (
+    NO_TOKEN_SENT,
+    WELL_KNOWN,
+    ProtectedResource,
+    TokenRejection,
+    invalid,
+)
 
 HUB = ProtectedResource(
     "https://hub.example.com/team/mcp", ("https://issuer.example",), ("mcp:tools", "mcp:more")

@@ -12,11 +12,8 @@ import anyio
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from hub.server.http.auth.admission import Admission, TokenRejection
-from hub.server.http.auth.claims import SKEW
-from hub.server.http.auth.issuer_metadata import IssuerUnavailableError
-from hub.server.http.auth.key_set import APART, JsonWebKey, KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.admission import SKEW, Admission, ProtectedResource, TokenRejection
+from hub.server.http.auth.issuer_metadata import APART, IssuerUnavailableError, JsonWebKey, KeySet
 from hub.server.http.auth.signed_tokens import MOST_TRIED, Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS, RECHECK, TokenVerifier
 from tests.kit.fakes import FakeClock

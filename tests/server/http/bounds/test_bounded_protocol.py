@@ -34,13 +34,14 @@ class BoundedConnection:
         self.stream: SocketStream
         self.server: QuietServer
         self.address: tuple[str, int] = ("", 0)
-        self.most_waiting = 0
+        self.most_waiting = self.count = 0
 
     async def length(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the length of the body; if it is held, write on until the client is gone.
 
         If it is silent as well, nothing is written.
         """
+        self.count += 1
         waiting = len(scope["state"][CONNECTION].pipeline)
         self.most_waiting = max(self.most_waiting, waiting)
         size, more = 0, True
@@ -194,9 +195,9 @@ async def test_a_head_without_an_end_is_refused(begins: bytes, goes_on: bytes) -
     endless = (begins + goes_on * MAX_HEAD)[: MAX_HEAD + 1]
     async with connected() as made:
         await made.stream.send(endless)
-        assert await made.answer() == TOO_MUCH
-        with pytest.raises(anyio.EndOfStream):
-            await made.stream.receive()
+        refused = await rest(made.stream)
+    assert refused.startswith(b"HTTP/1.1 431 ")
+    assert refused.endswith(b"\r\n\r\n" + TOO_MUCH)
 
 
 @pytest.mark.parametrize("more", [-100, 1])
@@ -330,6 +331,19 @@ async def test_a_client_that_has_gone_is_noticed_though_more_requests_of_it_wait
         await made.ended.wait()
 
 
+async def test_who_does_not_read_a_response_gets_no_other_one() -> None:
+    async with connected() as made:
+        made.more = b"x" * (16 << 20)
+        await made.stream.send(ONE + ONE)
+        await made.begun.wait()
+        await all_tasks_blocked()
+        await made.stream.send(POST + b"Connection: close\r\nContent-Length: 1\r\n\r\nx")
+        await all_tasks_blocked()
+        assert made.count == 1
+        got = b"".join([chunk async for chunk in made.stream])
+        assert got.count(b"HTTP/1.1 200 ") == made.count == 3
+
+
 async def test_who_does_not_read_loses_the_connection() -> None:
     async with connected(SOON) as made:
         made.more = b"x" * (16 << 20)
@@ -408,6 +422,28 @@ async def test_a_request_that_offers_an_upgrade_keeps_its_body(
             assert [part.partition(b"\r\n\r\n")[2] for part in text.split(b"HTTP/1.1 200 OK")][
                 1:
             ] == [b"%d" % len(ONE), b"1"]
+
+
+async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
+    async with connected() as made:
+        made.is_held = True
+        await made.stream.send(b"GET /mcp HTTP/1.0\r\nHost: x\r\n\r\n")
+        got = b""
+        while not got.endswith(b"xx"):
+            got += await made.stream.receive()
+        await made.stream.aclose()
+        await made.ended.wait()
+    head, _, body = got.partition(b"\r\n\r\n")
+    assert b"connection: close" in head
+    assert b"chunked" not in head
+    assert body.strip(b"x") == b""
+
+
+async def test_a_client_of_http_1_0_is_told_of_an_error() -> None:
+    async with connected() as made:
+        made.more = cast("bytes", None)
+        await made.stream.send(b"GET /mcp HTTP/1.0\r\nHost: x\r\n\r\n")
+        assert (await rest(made.stream)).endswith(b"\r\n\r\nInternal Server Error")
 
 
 async def test_nobody_is_connected_through_the_hub() -> None:

@@ -13,7 +13,7 @@ from hub.jsonrpc.messages import Failure, Lost, Notification, Request, Response,
 from hub.jsonrpc.requests import AwaitedRequest
 from hub.server.http.legacy.event_store import EventId, EventStore
 from hub.server.http.legacy.event_streams import TOO_LATE
-from hub.server.http.legacy.resumption import OPEN_AFTER, ResumableResponse, ResumableStreams
+from hub.server.http.legacy.http_session import OPEN_AFTER, ResumableResponse, ResumableStreams
 from tests.kit.asgi import Connection
 from tests.kit.fakes import FakeClock
 from tests.kit.loops import all_tasks_blocked, in_time, virtual_time

@@ -169,7 +169,7 @@ async def test_of_large_notifications_fewer_wait() -> None:
 async def test_a_session_that_ends_ends_its_stream() -> None:
     notification_stream = new_standing()
     async with held(notification_stream) as stream:
-        notification_stream.close()
+        notification_stream.end()
         await stream.until_served()
         assert stream.connection.is_over
         assert not notification_stream.is_open

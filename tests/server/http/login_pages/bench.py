@@ -11,10 +11,9 @@ from anyio.abc import TaskGroup
 from hub.logins.login_process import LoginRuns
 from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.credentials import BearerTokens, Credentials
-from hub.server.http.auth.key_set import KeySet
+from hub.server.http.auth.issuer_metadata import KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
-from hub.server.http.login_pages.known_people import IssuerLogin, KnownPeople
-from hub.server.http.login_pages.steps import LoginSteps
+from hub.server.http.login_pages.steps import IssuerLogin, KnownPeople, LoginSteps
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens, ProviderClient
 from hub.server.http.oauth_proxy.tickets import TicketSealer
 from hub.sessions.logins import ServerLogins

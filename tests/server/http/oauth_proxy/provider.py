@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import anyio
 import httpx2
 
-from hub.server.http.auth.key_set import KeySet
-from hub.server.http.auth.protected_resource import ProtectedResource
+from hub.server.http.auth.admission import ProtectedResource
+from hub.server.http.auth.issuer_metadata import KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.oauth_proxy.identity_provider import (
     IdentityProvider,

@@ -11,15 +11,13 @@ import anyio
 import pytest
 from structlog.testing import capture_logs
 
-from hub.server.http.auth.claims import InvalidTokenError, scopes_in
+from hub.server.http.auth.admission import InvalidTokenError, ProtectedResource, scopes_in
 from hub.server.http.auth.issuer_metadata import TIMEOUT
-from hub.server.http.auth.protected_resource import ProtectedResource
 from hub.server.http.oauth_proxy.endpoints import consent_page
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.oauth_proxy.identity_provider import APART, AT_ONCE, LASTS, challenge_of
 from hub.server.http.oauth_proxy.proxy import ACCESS_LASTS, CODE_LASTS, PATIENCE, REFRESH_LASTS
-from hub.server.http.oauth_proxy.registration import ProxiedClient
-from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
+from hub.server.http.oauth_proxy.tickets import HubTokens, ProxiedClient, Tickets
 from hub.system.sealing import SealingSecrets
 from tests.kit.loops import virtual_time
 from tests.server.http.auth.issuer import NAME, NOW, RESOURCE, token

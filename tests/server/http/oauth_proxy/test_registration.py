@@ -5,12 +5,7 @@ from typing import Any
 import pytest
 
 from hub.server.http.oauth_proxy.errors import OAuthError
-from hub.server.http.oauth_proxy.registration import (
-    MOST_CHARACTERS,
-    MOST_URIS,
-    ProxiedClient,
-    client_in,
-)
+from hub.server.http.oauth_proxy.tickets import LONGEST_URI, MOST_URIS, ProxiedClient, client_in
 from tests.server.http.oauth_proxy.provider import ProxyBench
 
 
@@ -72,7 +67,7 @@ def test_a_client_is_sent_back_to_what_it_registered(uri: str) -> None:
         "//app.example/",
         "/callback",
         "",
-        f"https://app.example/{'a' * MOST_CHARACTERS}",
+        f"https://app.example/{'a' * LONGEST_URI}",
         None,
         7,
         ["https://app.example/"],

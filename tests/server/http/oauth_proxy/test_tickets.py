@@ -7,12 +7,12 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from hub.server.http.oauth_proxy.registration import ProxiedClient
 from hub.server.http.oauth_proxy.tickets import (
     AccessTicket,
     LoginCode,
     LoginRequest,
     PendingLogin,
+    ProxiedClient,
     RefreshTicket,
     Tickets,
 )
