@@ -17,7 +17,7 @@ from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import Confine, HubConfig
 from hub.config.operator_roots import roots_in
-from hub.config.records import FOUND, found_in
+from hub.config.own_files import FOUND, found_in
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError

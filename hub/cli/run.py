@@ -32,12 +32,11 @@ from hub.cli.options import (
     log_file_of,
 )
 from hub.cli.questions import trusted_digest
-from hub.cli.served import Served, nobody_yet, served
+from hub.cli.served import Served, answer_inquiries, nobody_yet, served
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
-from hub.config.own_files import record_key
-from hub.config.records import FOUND, trust_record
+from hub.config.own_files import FOUND, record_key, trust_record
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.confinement.confined_launch import this_kernel
@@ -233,11 +232,9 @@ async def _serve_stdio(
 
 async def _answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
     if setting.watched is not None:
-        await anyio.sleep(1)  # no client waits for this, not even for its import
+        await anyio.sleep(1)  # no client waits for this, not even for its imports
         if shutdown.begun.is_set():
             return
-        from hub.cli.hubs.inquiries import answer_inquiries  # noqa: PLC0415 - as said
-
         await answer_inquiries(hub, setting, shutdown)
 
 

@@ -31,7 +31,7 @@ from hub.cli.output import untold
 from hub.cli.own_client import OwnClient, own_client, reason_of
 from hub.config.load import config_source
 from hub.config.models import HubConfig
-from hub.config.records import found_in
+from hub.config.own_files import found_in
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import HubError, RouteError
 from hub.legible import legible, on_one_line

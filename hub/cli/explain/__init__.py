@@ -6,6 +6,6 @@ guard that judges is the hub's own, `hub.guard`.
 Main types: `CallInQuestion` (what is asked), `ExplainedCall` (all that the call is judged by),
 `Explanation` (what came of it), `Setup` (the config and folders that may be changed).
 
-Read in this order: `command` (one call, and a batch), `case` (what a call is judged by, and what
-would let it pass), `showing`.
+Read in this order: `command` (one call, a batch, and what is printed), `case` (what a call is
+judged by, and what would let it pass).
 """
