@@ -83,7 +83,7 @@ class Inheritance:
 
     def of_commands(self, server: Server) -> dict[str, str]:
         """Return what commands inherit that print a server's secrets; {} if it has none."""
-        texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
+        texts = server.secret_texts.values()
         has_any = any(isinstance(one, CommandSecret) for text in texts for one in text.references)
         return self._common if has_any else {}
 
