@@ -155,10 +155,7 @@ class Hub:
         machine: Machine,
         made: Configured | None = None,
     ) -> View:
-        """Return a new view; `take` changes it.
-
-        Raises: ConfigError, StartError.
-        """
+        """Return a new view; `take` changes it. Raises: ConfigError, StartError."""
         made = made or await to_thread.run_sync(configured, config, setting, machine)
         if any(isinstance(one, StdioServer) for one in config.servers.values()):
             self._prepare()

@@ -22,6 +22,7 @@ from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.launch.known_servers import FILE_SERVER
+from hub.specs import LeftOut
 from hub.system.log import ThreadedLog
 from hub.system.machine import Kernel
 
@@ -105,9 +106,9 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     return found
 
 
-def ensure_usable(config: HubConfig, server: str) -> None:
-    """Raise ConfigError, with the reason, for a server that the config leaves out."""
-    for one in config.left_out:
+def ensure_usable(left_out: Iterable[LeftOut], server: str) -> None:
+    """Raise ConfigError, with the reason, for a server that is among those left out."""
+    for one in left_out:
         if one.name == server:
             raise ConfigError.of(one.faults)
 

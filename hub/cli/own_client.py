@@ -86,10 +86,7 @@ class OwnClient:
         await self._connection.peer.receive(Notification("notifications/initialized"))
 
     async def start(self, server: ServerName) -> Ready:
-        """Start a server for this client, and return what it offers.
-
-        Raises: HubError.
-        """
+        """Start a server for this client, and return what it offers. Raises: HubError."""
         session = self._connection.session
         slot = session.slot_for(self.services.servers[server], session.known_effective())
         try:

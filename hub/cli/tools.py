@@ -132,7 +132,7 @@ def _call(options: Namespace) -> int:
     if found is None or found[0] not in servers:
         told = f"{options.call!r} is no SERVER.TOOL; the servers are: {', '.join(servers)}"
         return cast("int", options.usage_error(told))
-    ensure_usable(config, found[0])
+    ensure_usable(config.left_out, found[0])
     # No other server has a part in the call, and nobody asked what is wrong with one.
     alone = {"servers": {found[0]: config.servers[found[0]]}}
     config = config.with_left_out(()).model_copy(update=alone)

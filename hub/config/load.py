@@ -131,10 +131,7 @@ def config_from_command(
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
-    """Return the config in a document of the hub's own shape.
-
-    Raises: ConfigError.
-    """
+    """Return the config in a document of the hub's own shape. Raises: ConfigError."""
     raw = document.raw
     misspelt = _another_programs(raw)
     if misspelt is not None:

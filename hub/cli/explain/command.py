@@ -6,7 +6,6 @@ import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -17,7 +16,6 @@ from hub.calls.permission import READ_ONLY, Change, changes_for
 from hub.cli.explain.case import (
     CallInQuestion,
     ExplainedCall,
-    Setup,
     allowing,
     case_of,
     question_of,
@@ -25,7 +23,6 @@ from hub.cli.explain.case import (
 )
 from hub.cli.options import Subparsers, add_config_option, add_profile_option, add_root_option
 from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
-from hub.config.models import HubConfig
 from hub.errors import ConfigError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
@@ -74,11 +71,10 @@ def perform(options: Namespace) -> int:
     if options.batch is not None:
         return _batch(options.batch)
     question = question_of(options)
-    setup = Setup(question.config or HubConfig(version=1), question.folders)
-    case = case_of(question, setup)
+    case = case_of(question)
     verdict, judged = _judged_in(case)
     refused = refusal_of(verdict)
-    allowed_by = None if refused is None else allowing(setup, partial(_needed, question))
+    allowed_by = None if refused is None else allowing(question, _needed)
     show = as_json if options.json else as_text
     print(show(Explanation(case, verdict, judged, allowed_by)))
     return 0 if refused is None else 1
@@ -94,10 +90,10 @@ def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, .
         return verdict, ()
 
 
-def _needed(question: CallInQuestion, setup: Setup) -> tuple[Change, ...] | None:
+def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
     """Return the changes for the refusal of a call; None if it is not refused."""
     try:
-        case = case_of(question, setup)
+        case = case_of(question)
     except (ConfigError, StartError):
         return ()  # the folder of a change cannot be a root
     verdict, judged = _judged_in(case)

@@ -71,10 +71,7 @@ class RunningHub:
 
 
 def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject | None:
-    """Return a hub's answer; None if it does not run.
-
-    Raises: StartError if it does not answer.
-    """
+    """Return a hub's answer; None if it does not run. Raises: StartError if it does not answer."""
     from hub.attach.lifeline import NotAttachedError, ask  # noqa: PLC0415 - not on Windows
 
     try:

@@ -71,10 +71,7 @@ class HubLog:
     """Writes to the log file. What the process itself writes to stderr goes there as well."""
 
     def __init__(self, path: Path, *, largest: int = LARGEST) -> None:
-        """Open the log.
-
-        Raises: OSError.
-        """
+        """Open the log. Raises: OSError."""
         self.path = path
         self._largest = largest
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -82,10 +79,7 @@ class HubLog:
         self._file = self._opened()
 
     def write(self, text: str) -> None:
-        """Add a text.
-
-        Raises: OSError.
-        """
+        """Add a text. Raises: OSError."""
         self._file.write(text.encode("utf-8", "replace"))
         if self._file.tell() > self._largest:
             self._begin_anew()
@@ -229,10 +223,7 @@ def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
 
 
 def _loaded(options: Namespace, environment: Mapping[str, str]) -> HubConfig:
-    """Return the config as it is with the variables of an environment.
-
-    Raises: ConfigError.
-    """
+    """Return the config as it is with the variables of an environment. Raises: ConfigError."""
     context = _context(options, environment)
     if options.config is None:
         return config_from_command(options.command, context, environment="all")

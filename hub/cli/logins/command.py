@@ -153,7 +153,7 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     servers = _servers(config)
     if name in servers:
         return servers[name]
-    ensure_usable(config, name)
+    ensure_usable(config.left_out, name)
     if isinstance(config.servers.get(name), StdioServer):
         fix = "It logs in by itself, or has its key in `env`."
         raise ConfigError(f"servers.{name}", "is a command: only a `url` has logins", fix)

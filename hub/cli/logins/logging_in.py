@@ -48,10 +48,7 @@ from hub.values import JsonObject
 def perform(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> int:
-    """Log in, keep what came of it, and return the exit code.
-
-    Raises: StartError if that fails.
-    """
+    """Log in, keep what came of it, and return the exit code. Raises: StartError if that fails."""
     # The SDK logs each failure with its traceback; what failed is told here.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     try:

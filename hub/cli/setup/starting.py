@@ -153,10 +153,7 @@ def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
 
 
 def _words(said: str) -> list[str]:
-    """Return what was typed as words, of which quotes make one.
-
-    Raises: UsageError.
-    """
+    """Return what was typed as words, of which quotes make one. Raises: UsageError."""
     try:
         return shlex.split(said)
     except ValueError:

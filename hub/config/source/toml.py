@@ -26,10 +26,7 @@ TOKEN: Final = re.compile(
 
 
 def read_toml(text: str) -> dict[str, Any]:
-    """Return the value of a TOML text.
-
-    Raises: SyntaxMistakesError if it is not TOML.
-    """
+    """Return the value of a TOML text. Raises: SyntaxMistakesError if it is not TOML."""
     try:
         return _read(text)
     except ValueError as error:
