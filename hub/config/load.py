@@ -330,10 +330,8 @@ class _Servers:
         """Return a path of the hub's shape as the file spells it."""
         if self._client is None or path[:1] != ("servers",) or len(path) == 1:
             return path
-        name = str(path[1])
-        place = self._client.places.get(name, (*self._client.section, name))
-        entry = self._client.entries.get(name)
-        return (*place, *(path[2:] if entry is None else entry.theirs(path[2:])))
+        entry = self._client.entries[str(path[1])]
+        return (*entry.place, *entry.theirs(path[2:]))
 
 
 def _check_profiles(config: HubConfig) -> None:

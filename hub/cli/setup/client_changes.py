@@ -19,7 +19,7 @@ from hub.cli.options import load_context
 from hub.cli.setup.importing import user_place
 from hub.cli.setup.showing import difference, shown
 from hub.config.clients.locations import ClientFile, client_files
-from hub.config.importing.carrying import CarriedServer, carried, hub_yaml, servers_in
+from hub.config.importing.carrying import CarriedServer, carried, hub_yaml
 from hub.config.importing.discovery import FoundServer, discover
 from hub.config.installing.changes import (
     EntryEditedError,
@@ -268,7 +268,8 @@ class HubConfigFile:
         return bool(self._servers())
 
     def _servers(self) -> dict[str, ParsedConfig]:
-        return servers_in(parsed(self.text, "yaml")) if self.text.strip() else {}
+        named = section_of(parsed(self.text, "yaml"), ("servers",)).items()
+        return {name: one for name, one in named if isinstance(one, dict)}
 
     @contextmanager
     def taking(self, file: ClientFile) -> Generator[MovedServers]:
@@ -294,7 +295,7 @@ class HubConfigFile:
             if broken.path == file.path:
                 raise broken.error
         here = [one for one in discovery.servers if one.path == file.path]
-        own = [one for one in here if one.place[:-1] == file.section]
+        own = [one for one in here if one.entry.place[:-1] == file.section]
         there = self._servers()
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
         stays = {one.name: _why_kept(one, context.environment) for one in made.servers}
@@ -365,6 +366,6 @@ def _elsewhere(source: FoundServer, file: ClientFile) -> str:
     fix = "take it out by hand"
     if source.scope not in {"local", file.scope}:
         fix = f"run this {'with' if source.scope == 'project' else 'without'} --project"
-    where = f"{shown(source.path)}: {spelled(source.place)}"
+    where = f"{shown(source.path)}: {spelled(source.entry.place)}"
     again = "or the client goes on starting it itself"
     return f"{source.name}: {where} is not changed by this; {fix}, {again}"

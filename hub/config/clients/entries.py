@@ -70,7 +70,7 @@ _ITS_OWN: Final = "Write the server's own `command` and `args`, or its `url`."
 
 
 class ClientServer(Struct):
-    """One server: `server` in hub.yaml's shape, or `problems` (at paths below the entry).
+    """One server at `place` in its file: `server` in hub.yaml's shape, or `problems` below that.
 
     `spelled` says where a path of `server` comes from, if it has another name in the file.
     """
@@ -80,6 +80,7 @@ class ClientServer(Struct):
     spelled: dict[Path, Path] = field(default_factory=dict[Path, Path])
     warnings: list[str] = field(default_factory=list[str])
     is_off: bool = False
+    place: Path = ()
 
     def theirs(self, path: Path) -> Path:
         """Return the path in the file of a path in `server`."""

@@ -105,20 +105,11 @@ _NAMED: Final = 5
 
 
 class ClientConfig(Struct, frozen=True):
-    """The servers of an MCP client's config, by name; `places` says where each is in the file."""
+    """The servers of an MCP client's config, by name."""
 
     entries: dict[str, ClientServer]
-    places: dict[str, Path]
     section: Path
     warnings: tuple[str, ...]
-
-
-class PlacedEntry(Struct, frozen=True):
-    """One server of a client's config, and its place in the file."""
-
-    name: str
-    place: Path
-    entry: ClientServer
 
 
 class EditorInput(Struct, frozen=True):
@@ -143,22 +134,19 @@ def client_config(document: Document, context: LoadContext) -> ClientConfig | No
     found = list(_found(document, context, _SECTIONS))
     if not found:
         return None
-    entries: dict[str, ClientServer] = {}
-    places: dict[str, Path] = {}
-    for one in _placed(document, context, found):
-        entries[one.name], places[one.name] = one.entry, one.place
+    entries = dict(_placed(document, context, found))
     _check_any_is_on(document, found[0][0], entries)
     on = {name: entry for name, entry in entries.items() if not entry.is_off}
     warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
-    for name, entry in entries.items():
-        warnings += [f"{spelled(places[name])}: {one}" for one in entry.warnings]
-    return ClientConfig(on, places, found[0][0], tuple(warnings))
+    for entry in entries.values():
+        warnings += [f"{spelled(entry.place)}: {one}" for one in entry.warnings]
+    return ClientConfig(on, found[0][0], tuple(warnings))
 
 
 def entries_in(
     document: Document, context: LoadContext, sections: Sequence[Path] = ()
-) -> list[PlacedEntry]:
-    """Return all servers in a client's config, those that are turned off as well.
+) -> list[tuple[str, ClientServer]]:
+    """Return all servers in a client's config with their names, those that are turned off as well.
 
     `sections`: where to look; everywhere if there are none.
 
@@ -169,17 +157,18 @@ def entries_in(
 
 def _placed(
     document: Document, context: LoadContext, found: Iterable[tuple[Path, object]]
-) -> Iterator[PlacedEntry]:
+) -> Iterator[tuple[str, ClientServer]]:
     defaults = {one.id: one.default for one in inputs_in(document) if one.default is not None}
     respelling = Respelling(context.home, context.environment, defaults)
     for section, value in found:
         for name, key, raw in _named(document, section, value):
             entry = read_entry(raw)
+            entry.place = (*section, key)
             entry.server = respelling.entry(entry.server)
             if section == ("mcp",) and (hidden := _hidden_in_opencode(document.raw, name)):
                 entry.server["tools"] = {"deny": hidden}
                 entry.spelled["tools", "deny"] = ("tools",)
-            yield PlacedEntry(name, (*section, key), entry)
+            yield name, entry
 
 
 def _hidden_in_opencode(raw: ParsedConfig, server: str) -> list[str]:

@@ -134,7 +134,7 @@ def _named(
 
 
 def _where(source: FoundServer, path: Place) -> str:
-    return f"{source.path}: {spelled((*source.place, *source.entry.theirs(path)))}"
+    return f"{source.path}: {spelled((*source.entry.place, *source.entry.theirs(path)))}"
 
 
 def _usable(found: FoundServer, context: LoadContext) -> ParsedConfig | str:
@@ -324,12 +324,3 @@ def _left_out(left: Iterable[LeftServer]) -> Iterator[str]:
     for one in left:
         if one.why != "the hub itself":
             yield on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}")
-
-
-def servers_in(raw: ParsedConfig) -> dict[str, ParsedConfig]:
-    """Return the servers of a parsed hub.yaml."""
-    servers = cast("object", raw.get("servers"))
-    if not isinstance(servers, dict):
-        return {}
-    named = cast("dict[str, object]", servers).items()
-    return {name: cast("ParsedConfig", one) for name, one in named if isinstance(one, dict)}

@@ -34,7 +34,9 @@ SERVERS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def test_what_is_written_is_read_again(
     servers: dict[str, dict[str, Any]], name: str, folders: list[str]
 ) -> None:
-    source = FoundServer("cursor", "user", Path("/x"), ("a", name), name, ClientServer(), Path("/"))
+    source = FoundServer(
+        "cursor", "user", Path("/x"), name, ClientServer(place=("a", name)), Path("/")
+    )
     made = [
         CarriedServer(key, server, (source,), (name,), about=name)
         for key, server in servers.items()
