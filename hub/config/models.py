@@ -214,7 +214,7 @@ class RemoteAuth(Part):
 
 
 def _oauth_alone(value: object) -> object:
-    if isinstance(value, str) and value != "oauth":
+    if isinstance(value, str | bool) and value != "oauth":
         raise FieldError("must be oauth, or a mapping", "Write `auth: oauth`.")
     return {} if value == "oauth" else value
 
