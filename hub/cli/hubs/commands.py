@@ -180,6 +180,8 @@ def _stop(options: Namespace) -> int:
         print(f"stopped: {one.serves} (process {one.said.get('pid')})")
     if silent:
         raise silent[0]
+    if not found:
+        print("no hub is running")
     return 0
 
 
