@@ -17,7 +17,7 @@ from hub import __version__
 from hub.app.hub import Hub
 from hub.app.machine import Setting
 from hub.config.models import HubConfig
-from hub.config.reload.tightening import ReloadReport
+from hub.config.watch import ReloadReport
 from hub.errors import StartError
 from hub.legible import on_one_line
 from hub.roots.effective import OperatorRoots

@@ -48,8 +48,7 @@ with lean():
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
-    from hub.config.reload.tightening import ReloadReport
-    from hub.config.watch import NO_FILE, ConfigWatch, Watched, watching
+    from hub.config.watch import NO_FILE, ConfigWatch, ReloadReport, Watched, watching
     from hub.errors import HubError, leaves
     from hub.server.attached.lifeline_end import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
