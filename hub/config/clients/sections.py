@@ -27,6 +27,7 @@ _THEIRS: Final = re.compile(
     r"|\$\{input:(?P<input>[^{}]+)\}"
     r"|\$\{(?P<place>workspaceFolder(?::[^{}]*)?|workspaceRoot|userHome|pathSeparator|/)\}"
 )
+_FILE: Final = re.compile(r"(?<!\$)\{(file:[^{}]+)\}")  # OpenCode
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_]\w*)")
 _WHOLE: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 _SHELLS: Final = frozenset(
@@ -44,12 +45,17 @@ class Respelling(Struct, frozen=True):
     def entry(self, server: dict[str, Any]) -> dict[str, Any]:
         """Return a server, in the hub's shape, with the placeholders as the hub spells them."""
         shell = re.split(r"[\\/]", str(server.get("command", "")))[-1].removesuffix(".exe")
-        return {
+        made = {
             key: self._value(
                 value, bare=key != "command" and (key != "args" or shell not in _SHELLS)
             )
             for key, value in server.items()
         }
+        for key in {"env", "headers"} & made.keys():  # elsewhere no secret can be
+            if isinstance(texts := made[key], dict):
+                inner = cast("dict[str, Any]", texts).items()
+                made[key] = {name: _with_files(one) for name, one in inner}
+        return made
 
     def _value(self, value: Any, *, bare: bool) -> Any:
         if isinstance(value, str):
@@ -82,6 +88,10 @@ class Respelling(Struct, frozen=True):
         if place.startswith("workspace"):
             return "${root}"
         return literal(self.home or "~") if place == "userHome" else os.sep
+
+
+def _with_files(value: Any) -> Any:
+    return _FILE.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 _SECTIONS: Final[tuple[Path, ...]] = (
