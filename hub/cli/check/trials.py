@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -16,22 +16,20 @@ import anyio
 from msgspec import Struct
 
 from hub.app.machine import Setting
-from hub.catalog.merge import Offer
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
 from hub.cli.output import BAD, GOOD, Finding, Steps, counted, painted
-from hub.cli.own_client import OwnClient, own_client, reason_of
+from hub.cli.own_client import own_client
 from hub.config.listening.auth import Auth, TrustedIssuer
 from hub.config.models import HubConfig
 from hub.confinement import landlock, launcher
 from hub.confinement.grants import missing
 from hub.confinement.program_files import SYSTEM
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
-from hub.errors import HubError
 from hub.legible import legible, on_one_line
 from hub.specs import ServerSpec
 from hub.system.machine import Kernel
-from hub.values import JsonObject, ServerName
+from hub.values import ServerName
 
 
 class ServerAnswer(Struct, frozen=True, rename="camel"):
@@ -68,62 +66,44 @@ class ServerAnswer(Struct, frozen=True, rename="camel"):
 
 async def answers_of(config: HubConfig, setting: Setting, steps: Steps) -> list[ServerAnswer]:
     """Start the servers side by side; return what each said, in the order of the config."""
-    answers: list[ServerAnswer] = []
+    answers: dict[ServerName, ServerAnswer] = {}
     config = config.model_copy(update={"audit": None})  # nothing is called
     async with own_client(config, setting) as client:
         client.services.children.known.renews = True  # whoever checks wants what is there now
-        order = list(client.services.servers)
-        async with anyio.create_task_group() as starting:
-            for spec in client.services.servers.values():
-                steps.begin(spec.name, "starting")
-                starting.start_soon(_ask, client, config, steps, spec, answers)
-    return sorted(answers, key=lambda answer: order.index(answer.server))
+        servers, clock = client.services.servers, client.services.machine.clock
+        began = clock()
 
+        def told(name: ServerName, found: Ready | str) -> None:
+            answers[name] = _answer(servers[name], config, found, round(clock() - began, 3))
+            steps.end(name, answers[name].text())
 
-async def _ask(
-    client: OwnClient,
-    config: HubConfig,
-    steps: Steps,
-    spec: ServerSpec,
-    answers: list[ServerAnswer],
-) -> None:
-    clock = client.services.machine.clock
-    began = clock()
-    try:
-        ready = await client.start(spec.name)
-    except HubError as exc:
-        answer = ServerAnswer(spec.name, reason_of(exc, spec.name))
-    else:
-        tools = list(map(_name_of, ready.listing.tools))
-        problems = tuple(tool_problems(spec, config, tools))
-        took = round(clock() - began, 3)
-        answer = _answer(spec.name, ready, spec.offer, problems, took)
-    answers.append(answer)
-    steps.end(spec.name, answer.text())
+        for name in servers:
+            steps.begin(name, "starting")
+        await client.start_each(servers, told)
+    return [answers[name] for name in servers]
 
 
 def _answer(
-    server: ServerName, ready: Ready, offer: Offer, problems: Sequence[Finding], seconds: float
+    spec: ServerSpec, config: HubConfig, found: Ready | str, seconds: float
 ) -> ServerAnswer:
-    listing, handshake = ready.listing, ready.handshake
-    named = f"{handshake.info.get('name', '?')} {handshake.info.get('version', '')}".strip()
-    tools = tuple(tool for tool in map(_name_of, listing.tools) if offer.includes(tool))
+    if isinstance(found, str):
+        return ServerAnswer(spec.name, found)
+    listing, handshake = found.listing, found.handshake
+    names = [str(tool.get("name")) for tool in listing.tools]
+    tools = tuple(filter(spec.offer.includes, names))
+    info = handshake.info
     return ServerAnswer(
-        server,
-        name=named,
+        spec.name,
+        name=f"{info.get('name', '?')} {info.get('version', '')}".strip(),
         protocol=handshake.version,
         tools=tools,
-        hidden=len(listing.tools) - len(tools),
+        hidden=len(names) - len(tools),
         resources=len(listing.resources),
         templates=len(listing.templates),
         prompts=len(listing.prompts),
         seconds=seconds,
-        problems=tuple(problems),
+        problems=tuple(tool_problems(spec, config, names)),
     )
-
-
-def _name_of(tool: JsonObject) -> str:
-    return str(tool.get("name"))
 
 
 class IssuerCheck(Struct, frozen=True):

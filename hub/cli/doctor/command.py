@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
+from hub.children.child import Ready
 from hub.cli.doctor import configs, places, programs, settings, surroundings
 from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now, without_secrets
 from hub.cli.options import Subparsers, add_config_option
@@ -40,7 +41,7 @@ from hub.cli.output import (
     painted,
     steps,
 )
-from hub.cli.own_client import OwnClient, own_client, reason_of
+from hub.cli.own_client import own_client
 from hub.config.load import config_source
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import FOUND
@@ -256,12 +257,17 @@ async def started(
     """
     found: dict[str, Finding] = {}
     async with own_client(config, Setting()) as client:
+        servers = client.services.servers
+
+        def told(name: ServerName, outcome: Ready | str) -> None:
+            found[name] = _outcome(servers[name], outcome, plan)
+            steps.end(name, "answers" if found[name].level == "ok" else "does not start")
+
+        for name in servers:
+            steps.begin(name, "starting")
         with anyio.move_on_after(_PATIENCE):
-            async with anyio.create_task_group() as starting:
-                for spec in client.services.servers.values():
-                    steps.begin(spec.name, "starting")
-                    starting.start_soon(_start, client, spec, found, plan, steps)
-        for name, spec in client.services.servers.items():
+            await client.start_each(servers, told)
+        for name, spec in servers.items():
             if name not in found:
                 what = f"has not answered within {_PATIENCE:.0f} s"
                 found[name] = Finding("problem", "start", name, what, _by_hand(spec, plan))
@@ -302,19 +308,12 @@ def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     return without_secrets(text, words)
 
 
-async def _start(
-    client: OwnClient, spec: ServerSpec, found: dict[str, Finding], plan: str, steps: Steps
-) -> None:
-    try:
-        ready = await client.start(spec.name)
-    except HubError as exc:
-        what = _IN_LOG.sub("", spec.without_secrets(reason_of(exc, spec.name)))
-        found[spec.name] = Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
-        steps.end(spec.name, "does not start")
-        return
-    what = f"answers, with {counted(len(ready.listing.tools), 'tool')}"
-    found[spec.name] = Finding("ok", "start", spec.name, what)
-    steps.end(spec.name, "answers")
+def _outcome(spec: ServerSpec, outcome: Ready | str, plan: str) -> Finding:
+    if isinstance(outcome, str):
+        what = _IN_LOG.sub("", spec.without_secrets(outcome))
+        return Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
+    what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
+    return Finding("ok", "start", spec.name, what)
 
 
 def _by_hand(spec: ServerSpec, plan: str) -> str:
