@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
@@ -67,6 +68,11 @@ def add_profile_option(parser: ArgumentParser) -> None:
     """Add `--as` to a subcommand."""
     help_text = "as it is for the clients of this profile, or for the token of this name"
     parser.add_argument("--as", dest="profile", metavar="PROFILE", help=help_text)
+
+
+def same_config(options: Namespace) -> str:
+    """Return the option that names the same config in another command; empty if none is needed."""
+    return "" if options.config is None else f" --config {shlex.quote(options.config)}"
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:

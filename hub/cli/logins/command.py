@@ -18,7 +18,13 @@ import anyio
 from msgspec import Struct
 
 from hub.app.machine import this_machine
-from hub.cli.options import Subparsers, add_config_option, ensure_usable, required_config
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    ensure_usable,
+    required_config,
+    same_config,
+)
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.own_files import state_directory
 from hub.errors import ConfigError, StartError
@@ -75,7 +81,7 @@ def _login(options: Namespace) -> int:
     config, _ = required_config(options)
     machine = this_machine(os.environ)
     if options.server is None:
-        return _list(config, machine, as_json=options.json)
+        return _list(config, machine, options)
     server = _with_login(config, options.server)
     files = _files(machine, server)
     from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
@@ -83,11 +89,14 @@ def _login(options: Namespace) -> int:
     return perform(options, server, files, config, machine)
 
 
-def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
+def _list(config: HubConfig, machine: Machine, options: Namespace) -> int:
+    again = same_config(options)
     rows = [
-        row for name, server in _servers(config).items() for row in _rows(machine, name, server)
+        row
+        for name, server in _servers(config).items()
+        for row in _rows(machine, name, server, f": roots-hub login {name}{again}")
     ]
-    if as_json:
+    if options.json:
         print(json.dumps(rows, indent=2))
         return 0
     if not rows:
@@ -98,9 +107,10 @@ def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
     return 0
 
 
-def _rows(machine: Machine, name: str, server: RemoteServer) -> Iterator[dict[str, str | None]]:
+def _rows(
+    machine: Machine, name: str, server: RemoteServer, remedy: str
+) -> Iterator[dict[str, str | None]]:
     """Yield what is shown of a server: this machine's user's login, and those of principals."""
-    remedy = f": roots-hub login {name}"
     own, of_principals = _read(machine, name, server)
     if own is None:
         state = f"nobody is logged in{remedy}"

@@ -30,6 +30,7 @@ from hub.cli.logins.flow import (
     with_granted,
 )
 from hub.cli.logins.redirect import Redirect, asked_for, listening, logged_in_by
+from hub.cli.options import same_config
 from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
@@ -56,7 +57,7 @@ def perform(
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
         run_loop(files.keep, server.url, login)
     except LoginFailedError as exc:
-        fix = exc.fix or f"Try again: roots-hub login {options.server}"
+        fix = exc.fix or f"Try again: roots-hub login {options.server}{same_config(options)}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
     except (OSError, SecretError) as exc:
         raise unkept(options.server, exc) from exc
