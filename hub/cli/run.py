@@ -222,20 +222,12 @@ async def _serve_stdio(
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
-        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
+        tasks.start_soon(answer_inquiries, hub, setting, shutdown)
         if tell is not None:
             tell(hub.services.operator.roots())
         await serve_stdio(ConnectionBuilder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
-
-
-async def _answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
-    if setting.watched is not None:
-        await anyio.sleep(1)  # no client waits for this, not even for its imports
-        if shutdown.begun.is_set():
-            return
-        await answer_inquiries(hub, setting, shutdown)
 
 
 async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
@@ -265,7 +257,7 @@ async def _serve_http(
         running_hub(config, setting, shutdown=shutdown) as hub,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
+        tasks.start_soon(answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
             ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
+import anyio
 import structlog
 from msgspec import Struct
 
@@ -132,6 +133,9 @@ class OwnHub:
 async def answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
     """Answer inquiries until the shutdown begins; without a config file there are none."""
     if setting.watched is None or sys.platform == "win32":
+        return
+    await anyio.sleep(1)  # no client waits for this, not even for its imports
+    if shutdown.begun.is_set():
         return
     began = time.monotonic()
     from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows

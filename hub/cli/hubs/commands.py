@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
+from hub.cli.output import aligned
 from hub.config.load import config_source
 from hub.config.source.documents import is_inline
 from hub.errors import StartError
@@ -264,10 +265,7 @@ def _child(one: JsonObject) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "    " + "  ".join(cells).rstrip()
+    return (f"    {line}" for line in aligned(rows))
 
 
 def _size(found: Json) -> str:
