@@ -47,7 +47,14 @@ _SWITCHES: Final = {"disabled": True, "enabled": False, "isActive": False}
 
 _OTHERS: Final = frozenset(
     {"type", "transport", "source", "envFile", "config", "name", "bearer_token_env_var"}
-    | {"env_http_headers", "requestOptions", "description", "bundled", "settings"}
+    | {
+        "startup_timeout_ms",
+        "env_http_headers",
+        "requestOptions",
+        "description",
+        "bundled",
+        "settings",
+    }
 )
 _READ: Final = frozenset(
     {*_TOOLS, *_VARIABLES, *_SWITCHES, *_OTHERS}
@@ -108,6 +115,9 @@ def read_entry(raw: object) -> ClientServer:
             entry.server[key] = fields[said]
             if said != key:
                 entry.spelled.setdefault((key,), entry.spelled.get((said,), (said,)))
+    in_ms = fields.get("startup_timeout_ms")  # Codex has both
+    if isinstance(in_ms, int | float):
+        entry.server.setdefault("start_timeout", in_ms / 1000)
     _split_command(entry)
     _read_variables(fields, entry)
     _read_headers(fields, entry)
