@@ -19,6 +19,7 @@ from argparse_manpage.manpage import Manpage
 
 from hub import __version__
 from hub.cli.command_line import parser
+from hub.config.clients.locations import CLIENTS
 
 HERE = Path(__file__).parent
 COMPLETIONS = {
@@ -46,6 +47,8 @@ def _complete_files(command: ArgumentParser) -> None:
     for action in command._actions:
         if action.metavar in COMPLETED:
             action.complete = COMPLETED[action.metavar]  # type: ignore[attr-defined] - read by shtab
+        if action.metavar == "CLIENT":
+            action.choices = CLIENTS
         choices: Any = action.choices
         if isinstance(choices, dict):
             for below in choices.values():

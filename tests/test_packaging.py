@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from hub import __version__
 from hub.cli.command_line import parser
+from hub.config.clients.locations import CLIENTS
 from tests.kit.pages import blocks
 
 PROJECT = Path(__file__).parent.parent
@@ -152,6 +153,12 @@ def test_the_registry_takes_the_description() -> None:
 def test_completions_and_manual_are_those_of_the_command_line() -> None:
     said = own_program("command_line_hash.py")
     assert (said.returncode, said.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("file", ["roots-hub", "_roots-hub", "roots-hub.fish"])
+def test_the_names_of_clients_are_completed(file: str) -> None:
+    text = (PROJECT / "packaging/completions" / file).read_text()
+    assert len(re.findall(rf'[("]{" ".join(CLIENTS)}[)"]', text)) == 3  # import, install, uninstall
 
 
 def test_a_release_runs_only_actions_of_one_commit() -> None:

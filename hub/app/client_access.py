@@ -107,10 +107,7 @@ class ClientAccess:
 
 
 def _given(environment: Mapping[str, str]) -> str | None:
-    """Return the token of the environment.
-
-    Raises: ConfigError if no request can have it.
-    """
+    """Return the token of the environment. Raises: ConfigError if no request can have it."""
     token = environment.get("HUB_TOKEN")
     if token and not is_sendable(token):
         raise ConfigError("HUB_TOKEN", NOT_SENDABLE, "Take it out: no request can have it.")

@@ -64,18 +64,12 @@ def hello_length(begun: bytes | bytearray) -> int | None:
 
 
 def parsed_hello(whole: bytes | bytearray) -> dict[str, object]:
-    """Return what a hello says.
-
-    Raises: FrameError if it is no JSON object.
-    """
+    """Return what a hello says. Raises: FrameError if it is no JSON object."""
     return parsed(bytes(whole[_LENGTH:]))
 
 
 def parsed(content: bytes) -> dict[str, object]:
-    """Return the JSON object in `content`.
-
-    Raises: FrameError if it is none.
-    """
+    """Return the JSON object in `content`. Raises: FrameError if it is none."""
     try:
         found: dict[str, object] = json.loads(content)
     except (ValueError, RecursionError) as exc:

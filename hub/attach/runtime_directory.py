@@ -77,10 +77,7 @@ class RuntimeDirectory:
 
     @classmethod
     def at(cls, path: str) -> RuntimeDirectory:
-        """Open the existing directory at `path`.
-
-        Raises: UnsafeDirectoryError as for `opened`.
-        """
+        """Open the existing directory at `path`. Raises: UnsafeDirectoryError as for `opened`."""
         try:
             return cls(path, _checked(path, None))
         except OSError as exc:
@@ -137,10 +134,7 @@ def _made_at(path: str, within: int | None) -> int:
 
 
 def _checked(path: str, within: int | None) -> int:
-    """Return the open directory if it is no link, and this user's alone.
-
-    Raises: OSError.
-    """
+    """Return the open directory if it is no link, and this user's alone. Raises: OSError."""
     try:
         opened = os.open(
             path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=within
@@ -219,10 +213,7 @@ class HubPlace:
             pass
 
     def _open(self, kind: str, flags: int) -> int:
-        """Open a file of mode 0600.
-
-        Raises: OSError, also if it is not this user's alone.
-        """
+        """Open a file of mode 0600. Raises: OSError, also if it is not this user's alone."""
         opened = os.open(
             f"{self.name}.{kind}",
             flags | os.O_NOFOLLOW | os.O_CLOEXEC,

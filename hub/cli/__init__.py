@@ -10,7 +10,7 @@ Read in this order:
 - `main`: the entry point; `command_line`: the parser, error messages and exit codes;
 - `options`: what the subcommands share (`--config`, `--root`);
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
-- `run` (`run`, `attach`, `wrap`) with `served`; `explain`;
+- `run` (`run`, `attach`, `wrap`) with `served` (what it tells); `explain`;
 - `output`: what is wrong, and how it is shown; `questions`: what people are asked;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`; `token`; `logins`;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
@@ -17,11 +18,12 @@ from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import Confine, HubConfig
 from hub.config.operator_roots import roots_in
-from hub.config.records import FOUND, found_in
+from hub.config.own_files import FOUND, found_in
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.errors import ConfigError, StartError
 from hub.launch.known_servers import FILE_SERVER
+from hub.specs import LeftOut
 from hub.system.log import ThreadedLog
 from hub.system.machine import Kernel
 
@@ -68,6 +70,11 @@ def add_profile_option(parser: ArgumentParser) -> None:
     parser.add_argument("--as", dest="profile", metavar="PROFILE", help=help_text)
 
 
+def same_config(options: Namespace) -> str:
+    """Return the option that names the same config in another command; empty if none is needed."""
+    return "" if options.config is None else f" --config {shlex.quote(options.config)}"
+
+
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
     """Return the config and its warnings; None if neither option nor environment names a config.
 
@@ -105,9 +112,9 @@ def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
     return found
 
 
-def ensure_usable(config: HubConfig, server: str) -> None:
-    """Raise ConfigError, with the reason, for a server that the config leaves out."""
-    for one in config.left_out:
+def ensure_usable(left_out: Iterable[LeftOut], server: str) -> None:
+    """Raise ConfigError, with the reason, for a server that is among those left out."""
+    for one in left_out:
         if one.name == server:
             raise ConfigError.of(one.faults)
 

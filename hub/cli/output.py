@@ -6,7 +6,7 @@ Commands that serve clients (`run`, `wrap`, `attach`) print nothing of it: they 
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
@@ -66,6 +66,12 @@ def untold(*events: str) -> None:
 def counted(number: int, what: str) -> str:
     """Return a number of things: `1 server`, `2 servers`."""
     return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines whose cells begin below each other."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def painted(text: str, style: str) -> str:

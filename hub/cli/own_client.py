@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -25,11 +25,6 @@ from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
 
 _NEXT: Final = re.compile(r"; it can be started again in [\d.]+ s")
 """What holds for a hub that goes on, and not for one that ends with its command."""
-
-
-def reason_of(error: HubError, server: ServerName) -> str:
-    """Return what an error says, for a line that begins with the server's name."""
-    return str(error).removeprefix(f"server {server!r} ")
 
 
 class OwnClient:
@@ -86,16 +81,29 @@ class OwnClient:
         await self._connection.peer.receive(Notification("notifications/initialized"))
 
     async def start(self, server: ServerName) -> Ready:
-        """Start a server for this client, and return what it offers.
-
-        Raises: HubError.
-        """
+        """Start a server for this client, and return what it offers. Raises: HubError."""
         session = self._connection.session
         slot = session.slot_for(self.services.servers[server], session.known_effective())
         try:
             return await (await self.services.children.obtain(slot)).ready()
         except ChildError as exc:
             raise ChildError(_NEXT.sub("", str(exc))) from exc
+
+    async def start_each(
+        self, servers: Iterable[ServerName], told: Callable[[ServerName, Ready | str], None]
+    ) -> None:
+        """Start servers side by side; `told` gets what each offers, or why it does not start."""
+
+        async def start(name: ServerName) -> None:
+            try:
+                outcome = await self.start(name)
+            except HubError as exc:
+                outcome = str(exc).removeprefix(f"server {name!r} ")
+            told(name, outcome)
+
+        async with anyio.create_task_group() as tasks:
+            for name in servers:
+                tasks.start_soon(start, name)
 
     async def tools(self) -> list[JsonObject]:
         """Return the definitions of all tools, from all pages."""

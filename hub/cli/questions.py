@@ -14,7 +14,7 @@ from hub.config.clients.sections import inputs_missing
 from hub.config.fields import is_unread, written_of
 from hub.config.load import load_config
 from hub.config.models import HubConfig, StdioServer
-from hub.config.records import FOUND, TrustRecord, digest_of, found_in
+from hub.config.own_files import FOUND, TrustRecord, digest_of, found_in
 from hub.config.source.documents import read
 from hub.errors import UsageError
 from hub.launch.secret_references import CommandSecret
@@ -92,8 +92,7 @@ def _commands(config: HubConfig) -> list[str]:
     own = config.listen.secrets
     found = [f"  listen: {written_of(one)}" for one in own if is_unread(one)]
     for name, server in config.servers.items():
-        texts = server.env.values() if isinstance(server, StdioServer) else server.headers.values()
-        references = [one for text in texts for one in text.references]
+        references = [one for text in server.secret_texts.values() for one in text.references]
         found += [
             f"  {name}: {one.written}" for one in references if isinstance(one, CommandSecret)
         ]

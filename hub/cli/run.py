@@ -32,12 +32,11 @@ from hub.cli.options import (
     log_file_of,
 )
 from hub.cli.questions import trusted_digest
-from hub.cli.served import Served, nobody_yet, served
+from hub.cli.served import Served, answer_inquiries, nobody_yet, served
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
-from hub.config.own_files import record_key
-from hub.config.records import FOUND, trust_record
+from hub.config.own_files import FOUND, record_key, trust_record
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.confinement.confined_launch import this_kernel
@@ -222,22 +221,12 @@ async def _serve_stdio(
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(_stop, shutdown, tasks.cancel_scope)
-        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
+        tasks.start_soon(answer_inquiries, hub, setting, shutdown)
         if tell is not None:
             tell(hub.services.operator.roots())
         await serve_stdio(ConnectionBuilder(hub.services))
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
-
-
-async def _answer_inquiries(hub: Hub, setting: Setting, shutdown: Shutdown) -> None:
-    if setting.watched is not None:
-        await anyio.sleep(1)  # no client waits for this, not even for its import
-        if shutdown.begun.is_set():
-            return
-        from hub.cli.hubs.inquiries import answer_inquiries  # noqa: PLC0415 - as said
-
-        await answer_inquiries(hub, setting, shutdown)
 
 
 async def _stop(shutdown: Shutdown, scope: anyio.CancelScope) -> None:
@@ -267,7 +256,7 @@ async def _serve_http(
         running_hub(config, setting, shutdown=shutdown) as hub,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_answer_inquiries, hub, setting, shutdown)
+        tasks.start_soon(answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
         await serve_http(
             ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),

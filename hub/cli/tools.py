@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import cast
 
-import anyio
 from msgspec.structs import replace
 
 from hub.app.machine import Setting
 from hub.calls.builtin_tools import GET_ROOTS
+from hub.children.child import Ready
 from hub.cli.options import (
     Subparsers,
     add_config_option,
@@ -28,12 +28,12 @@ from hub.cli.options import (
     watched_config,
 )
 from hub.cli.output import untold
-from hub.cli.own_client import OwnClient, own_client, reason_of
+from hub.cli.own_client import OwnClient, own_client
 from hub.config.load import config_source
 from hub.config.models import HubConfig
-from hub.config.records import found_in
+from hub.config.own_files import found_in
 from hub.confinement.confined_launch import this_kernel
-from hub.errors import HubError, RouteError
+from hub.errors import RouteError
 from hub.legible import legible, on_one_line
 from hub.system.this_process import run_loop
 from hub.values import Json, JsonObject, ServerName
@@ -102,15 +102,11 @@ async def _started(client: OwnClient, servers: Iterable[ServerName]) -> dict[Ser
     """Start servers, and return why those that could not be started could not."""
     failed: dict[ServerName, str] = {}
 
-    async def start(name: ServerName) -> None:
-        try:
-            await client.start(name)
-        except HubError as exc:
-            failed[name] = reason_of(exc, name)
+    def told(name: ServerName, found: Ready | str) -> None:
+        if isinstance(found, str):
+            failed[name] = found
 
-    async with anyio.create_task_group() as tasks:
-        for name in servers:
-            tasks.start_soon(start, name)
+    await client.start_each(servers, told)
     return failed
 
 
@@ -132,7 +128,7 @@ def _call(options: Namespace) -> int:
     if found is None or found[0] not in servers:
         told = f"{options.call!r} is no SERVER.TOOL; the servers are: {', '.join(servers)}"
         return cast("int", options.usage_error(told))
-    ensure_usable(config, found[0])
+    ensure_usable(config.left_out, found[0])
     # No other server has a part in the call, and nobody asked what is wrong with one.
     alone = {"servers": {found[0]: config.servers[found[0]]}}
     config = config.with_left_out(()).model_copy(update=alone)

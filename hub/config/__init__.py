@@ -14,8 +14,8 @@ Read in this order:
   `importing`, `installing`: see there;
 - `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots;
 - `narrowing`: what is left of them for the clients of a profile;
-- `own_files`: files of the hub that calls may not touch; `records`: which files the user trusts,
-  and which server had names without prefix at the last start;
-- `inheritance`: variables that a child gets; `withholding`: warnings about those that it does not;
+- `own_files`: files of the hub that calls may not touch; in them: which files the user trusts, and
+  which server had names without prefix at the last start;
+- `inheritance`: variables that a child gets, and warnings about those that it does not;
 - `watch` with `reload`: a changed file of a running hub; `edit`: change `roots.fallback`.
 """

@@ -6,11 +6,9 @@ merge keys, rare spellings), the change is refused.
 
 from __future__ import annotations
 
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import yaml
-
-from hub.config.source.documents import ParsedConfig
+from hub.config.installing.changes import parsed, section_of
 from hub.config.source.syntax import alike, awkward
 from hub.config.source.yaml_text import YamlText, scalar
 
@@ -60,26 +58,16 @@ def _named(path: str, name: str) -> str:
     return f"{{path: {path}, name: {scalar(name)}}}"
 
 
-def _loaded(text: str) -> ParsedConfig:
-    raw = yaml.safe_load(text)
-    return cast("ParsedConfig", raw) if isinstance(raw, dict) else {}
-
-
-def _section(raw: ParsedConfig) -> ParsedConfig:
-    roots = raw.get("roots")
-    return cast("ParsedConfig", roots) if isinstance(roots, dict) else {}
-
-
 def _listed(text: str) -> list[Any]:
-    return _section(_loaded(text)).get("fallback") or []
+    return section_of(parsed(text, "yaml"), _LIST[:1]).get("fallback") or []
 
 
 def _exactly(text: str, before: str, fallback: list[Any]) -> str:
-    raw = _loaded(before)
+    raw = parsed(before, "yaml")
     try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError:
+        found = parsed(text, "yaml")
+    except ValueError:
         found = None
-    if not alike(found, {**raw, "roots": {**_section(raw), "fallback": fallback}}):
+    if not alike(found, {**raw, "roots": {**section_of(raw, _LIST[:1]), "fallback": fallback}}):
         awkward("roots.fallback")
     return text

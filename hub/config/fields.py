@@ -125,14 +125,6 @@ def _header(text: str, info: ValidationInfo) -> SecretText:
     return filled
 
 
-def _header_name(text: str) -> str:
-    if not is_header_name(text):
-        raise FieldError(
-            "is no name of a header", "Write one of letters, digits and hyphens, as in X-Api-Key."
-        )
-    return text
-
-
 def _env_value(text: str, info: ValidationInfo) -> Template:
     template = _referring(text, info)
     template.filled(_context(info).environment.get, ())
@@ -336,6 +328,23 @@ def _made_from_text(kind: type, make: Callable[[str, ValidationInfo], object]) -
     return GetPydanticSchema(lambda _kind, _handler: schema)
 
 
+def read_by(parse: Callable[[str], str | None], what: str, fix: str) -> AfterValidator:
+    """Return the check of a text that `parse` reads; one that it makes None of does not fit."""
+
+    def read(text: str) -> str:
+        found = parse(text)
+        if found is None:
+            raise FieldError(what, fix)
+        return found
+
+    return AfterValidator(read)
+
+
+def like(pattern: str) -> Callable[[str], str | None]:
+    """Return what reads a text that matches a pattern, as it is."""
+    return lambda text: text if re.fullmatch(pattern, text) else None
+
+
 Flag: TypeAlias = StrictBool
 Count: TypeAlias = Annotated[StrictInt, Field(ge=1)]
 ResultBytes: TypeAlias = Annotated[StrictInt, Field(ge=1024)]
@@ -349,7 +358,14 @@ Variable: TypeAlias = Annotated[str, StringConstraints(pattern=r"^[^=\x00]+$")]
 
 EnvText: TypeAlias = Annotated[Template, _made_from_text(Template, _env_value)]
 """The value of a variable, as a template that may refer to secrets."""
-HeaderName: TypeAlias = Annotated[Name, AfterValidator(_header_name)]
+HeaderName: TypeAlias = Annotated[
+    Name,
+    read_by(
+        lambda text: text if is_header_name(text) else None,
+        "is no name of a header",
+        "Write one of letters, digits and hyphens, as in X-Api-Key.",
+    ),
+]
 HeaderText: TypeAlias = Annotated[SecretText, _made_from_text(SecretText, _header)]
 """The value of a header: its variables are filled in, its secrets are read at each connection."""
 Secret: TypeAlias = Annotated[SecretStr, BeforeValidator(_secret, json_schema_input_type=str)]

@@ -131,10 +131,7 @@ def config_from_command(
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
-    """Return the config in a document of the hub's own shape.
-
-    Raises: ConfigError.
-    """
+    """Return the config in a document of the hub's own shape. Raises: ConfigError."""
     raw = document.raw
     misspelt = _another_programs(raw)
     if misspelt is not None:
@@ -333,10 +330,8 @@ class _Servers:
         """Return a path of the hub's shape as the file spells it."""
         if self._client is None or path[:1] != ("servers",) or len(path) == 1:
             return path
-        name = str(path[1])
-        place = self._client.places.get(name, (*self._client.section, name))
-        entry = self._client.entries.get(name)
-        return (*place, *(path[2:] if entry is None else entry.theirs(path[2:])))
+        entry = self._client.entries[str(path[1])]
+        return (*entry.place, *entry.theirs(path[2:]))
 
 
 def _check_profiles(config: HubConfig) -> None:

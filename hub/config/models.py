@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import (
     BeforeValidator,
@@ -58,17 +58,12 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
 from hub.launch.secret_references import SecretText
-from hub.launch.templates import parse_template
+from hub.launch.templates import Template, parse_template
 from hub.specs import Allowance, LeftOut
 
-GuardMode: TypeAlias = Annotated[
-    Literal["enforce", "report", "off"], BeforeValidator(off_spelled_false)
-]
-ConfineModeText: TypeAlias = Annotated[
-    Literal["off", "auto", "require"], BeforeValidator(off_spelled_false)
-]
-
-
+_OFF: Final = BeforeValidator(off_spelled_false)
+GuardMode: TypeAlias = Annotated[Literal["enforce", "report", "off"], _OFF]
+ConfineModeText: TypeAlias = Annotated[Literal["off", "auto", "require"], _OFF]
 FaultAt: TypeAlias = Callable[[Path, str, str], Fault]
 """Returns the fault at a path of the config: what is wrong, and the remedy."""
 
@@ -177,6 +172,11 @@ class StdioServer(_Server):
     roots: StdioRoots = StdioRoots()
     confine: ConfineKey = Confine()
 
+    @property
+    def secret_texts(self) -> dict[str, Template]:
+        """The texts that may refer to secrets, by their place in the server."""
+        return {f"env.{name}": text for name, text in self.env.items()}
+
     def template(self, name: str) -> LaunchTemplate:
         """Return the launch template of this server; `name` is its key in `servers`."""
         return LaunchTemplate(
@@ -214,7 +214,7 @@ class RemoteAuth(Part):
 
 
 def _oauth_alone(value: object) -> object:
-    if isinstance(value, str) and value != "oauth":
+    if isinstance(value, str | bool) and value != "oauth":
         raise FieldError("must be oauth, or a mapping", "Write `auth: oauth`.")
     return {} if value == "oauth" else value
 
@@ -233,6 +233,14 @@ class RemoteServer(_Server):
     transport: Literal["auto", "http", "sse"] = "auto"
     paths: Literal["local", "remote"] = "local"
     roots: RemoteRoots = RemoteRoots()
+
+    @property
+    def secret_texts(self) -> dict[str, SecretText]:
+        """The texts that may refer to secrets, by their place in the server."""
+        found = {f"headers.{name}": text for name, text in self.headers.items()}
+        if self.auth is not None and self.auth.client_secret is not None:
+            found["auth.client_secret"] = self.auth.client_secret
+        return found
 
 
 def _how_reached(server: object) -> str | None:
@@ -351,8 +359,7 @@ class HubConfig(Part):
         is_clients: bool,
     ) -> HubConfig:
         """Return this config with these servers; `fault_at` shows a place in the file."""
-        made = self.model_copy(update={"servers": dict(servers)})
-        made._left_out = tuple(left_out)
+        made = self.model_copy(update={"servers": dict(servers)}).with_left_out(left_out)
         made._fault_at = fault_at
         made._is_clients = is_clients
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -19,17 +19,12 @@ from hub.config.fields import LoadContext
 from hub.config.listening.listen import has_unread
 from hub.config.load import Loaded, let_in_by, load_config
 from hub.config.models import HubConfig
-from hub.config.records import TrustRecord, digest_of
-from hub.config.reload.tightening import (
-    ReloadReport,
-    config_change,
-    faults_of,
-    told,
-    without_revoked,
-)
+from hub.config.own_files import TrustRecord, digest_of
+from hub.config.reload.tightening import WaitingKey, config_change, without_revoked
 from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.errors import ConfigError, Fault, HubError, StartError
+from hub.legible import on_one_line
 from hub.sessions.operator import ConfigFile, ConfigState
 from hub.system.atomic_file import Look, look
 
@@ -37,6 +32,77 @@ EVERY = 0.5
 """Seconds between checks of the file. A change is applied once two checks see the same file."""
 _LARGEST: Final = max(MAX_BYTES.values())
 UNTRUSTED: Final = "you have not agreed to this text of the file yet"
+
+
+MOST_FAULTS = 3
+"""So many mistakes of a file are told in its state; the log has all."""
+
+
+class ReloadReport(Struct, frozen=True):
+    """What a reload took over, what waits for the user (and `because` of what), and what failed.
+
+    `error`: why nothing was taken over, but that tokens or issuers were taken out. `file` is the
+    name of the config. `earlier` was taken over by the reload before: a hub may notice a change
+    before the user asks. `is_in_force`: there is a client that it is in force for.
+    """
+
+    file: str | None = None
+    taken: tuple[str, ...] = ()
+    waiting: tuple[WaitingKey, ...] = ()
+    restart: tuple[str, ...] = ()
+    error: str | None = None
+    because: str | None = None
+    earlier: tuple[str, ...] = ()
+    is_in_force: bool = True
+
+    def lines(self) -> list[str]:
+        """Return the report as lines for a terminal."""
+        if self.error is not None:
+            what = "Nothing was taken over: the config that was in force stays."
+            if self.taken:
+                what = f"Taken over: what is taken out of {', '.join(self.taken)}; nothing else."
+            return [what, *self.error.splitlines()]
+        return [on_one_line(line) for line in self._lines()]
+
+    def _lines(self) -> Iterator[str]:
+        if not self.is_in_force:
+            yield f"No client is there: the next one gets {self.file} as it is then."
+            return
+        if self.taken:
+            yield f"Taken over from {self.file}: {', '.join(self.taken)}"
+        if self.waiting:
+            yield f"Waiting for `roots-hub reload`, as {self.because}:"
+            yield from (f"  {one.key}: {one.why}" for one in self.waiting)
+        if self.restart:
+            yield f"After a restart of the hub: {', '.join(self.restart)}"
+        if not (self.taken or self.waiting or self.restart):
+            yield f"{self.file} has nothing new."
+            if self.earlier:
+                yield f"Taken over before: {', '.join(self.earlier)}"
+
+    def state(self) -> ConfigState:
+        """Return the state of the config file after a reload without error."""
+        waiting = tuple(one.key for one in self.waiting)
+        return ConfigState(self.file, None, waiting, self.restart)
+
+
+def faults_of(error: HubError) -> tuple[Fault, ...]:
+    """Return the mistakes that an error names, with remedies."""
+    if isinstance(error, ConfigError):
+        return error.faults
+    if isinstance(error, StartError):
+        return (Fault("", error.what, error.fix),)
+    what, _, fix = str(error).partition("\n")
+    return (Fault("", what, fix),)
+
+
+def told(faults: tuple[Fault, ...]) -> str:
+    """Return the first mistakes as sentences, without the lines of the file."""
+    sentences = [on_one_line(f"{one.said}. {one.fix}") for one in faults[:MOST_FAULTS]]
+    if len(faults) > MOST_FAULTS:
+        sentences.append(f"And {len(faults) - MOST_FAULTS} more.")
+    return " ".join(sentences)
+
 
 NO_FILE: Final = ReloadReport(error="there is no config file\nStart the hub with --config.")
 

@@ -83,10 +83,7 @@ def open_to_others(path: str) -> str | None:
 def text_value(
     text: SecretText, environment: Mapping[str, str], scope: ReadingScope | None = None
 ) -> str:
-    """Return a text with its secrets. Commands in it get `environment`.
-
-    Raises: SecretError.
-    """
+    """Return a text with its secrets. Commands in it get `environment`. Raises: SecretError."""
     until = scope or ReadingScope()
     return "".join(
         part if isinstance(part, str) else _value(part, environment, until) for part in text.parts
@@ -294,10 +291,7 @@ def not_installed() -> SecretError:
 def keyring_value(
     service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
 ) -> str:
-    """Return a password from the user's keyring.
-
-    Raises: SecretError.
-    """
+    """Return a password from the user's keyring. Raises: SecretError."""
     entry = f"{service}/{user}"
     found = find_in_keyring(service, user, scope, limit=limit)
     if found is None:
@@ -316,10 +310,7 @@ def find_in_keyring(
 
 
 def put_into_keyring(service: str, user: str, value: str, scope: ReadingScope) -> None:
-    """Put a password into the user's keyring.
-
-    Raises: SecretError.
-    """
+    """Put a password into the user's keyring. Raises: SecretError."""
     _asked(
         "written", lambda keyring: keyring.set_password(service, user, value), scope, KEYRING_LIMIT
     )

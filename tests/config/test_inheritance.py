@@ -24,6 +24,15 @@ def spec_in(variables: dict[str, str], *, is_shared: bool = False, **keys: Any) 
     return spec
 
 
+def test_a_command_for_the_secret_of_a_login_has_variables() -> None:
+    auth = {"client_id": "x", "client_secret": "${cmd:pass show x}", "issuer": "https://i.example"}
+    raw = {"version": 1, "servers": {"s": {"url": "https://h.example/", "auth": auth}}}
+    config = HubConfig.model_validate(raw, context=LoadContext(Path("/"), None, TERMINAL))
+    place = PathContext(OsDisk(), Flavour.POSIX, None, "/", TERMINAL)
+    (spec,) = usable_servers(config, place).specs.values()
+    assert spec.for_commands == TERMINAL
+
+
 def test_another_terminal_lists_the_same() -> None:
     choices: list[dict[str, Any]] = [{}, {"environment": "all"}, {"environment": "minimal"}]
     for keys in choices:

@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from hub.config.fields import LoadContext
+from hub.config.inheritance import missed
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.config.to_specs import usable_servers
-from hub.config.withholding import missed
 from hub.paths.resolve import Flavour
 from hub.system.machine import OsDisk
 

@@ -96,12 +96,15 @@ def test_a_terminal_is_asked_once_and_again_after_a_change(project: Path) -> Non
 
 
 def test_the_question_names_the_commands_for_secrets_and_runs_none(project: Path) -> None:
+    issuer = "https://i.example"
+    auth = {"client_id": "x", "client_secret": "${cmd:touch most}", "issuer": issuer}
     config = {
         "version": 1,
         "listen": {"token": "${cmd:touch ran}"},
         "servers": {
             "a": {"command": "cat", "env": {"A": "${cmd:touch ran too}", "B": "${file:x}"}},
             "b": {"url": "https://h.example/", "headers": {"A": "Bearer ${cmd:touch more}"}},
+            "c": {"url": "https://h.example/", "auth": auth},
         },
     }
     (project / "hub.yaml").write_text(json.dumps(config))
@@ -113,7 +116,8 @@ def test_the_question_names_the_commands_for_secrets_and_runs_none(project: Path
         "It runs these commands for secrets:\n"
     )
     assert shown.startswith(
-        "  listen: ${cmd:touch ran}\n  a: ${cmd:touch ran too}\n  b: ${cmd:touch more}\nTrust this"
+        "  listen: ${cmd:touch ran}\n  a: ${cmd:touch ran too}\n  b: ${cmd:touch more}\n"
+        "  c: ${cmd:touch most}\nTrust this"
     )
     assert sorted(path.name for path in project.iterdir()) == ["hub.yaml"]
 

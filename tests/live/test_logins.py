@@ -179,7 +179,8 @@ def test_a_person_refuses_a_login_on_another_device(tmp_path: Path, remote: str)
         said = running.stderr.read()
     assert running.returncode == 1
     assert said == (
-        "roots-hub: servers.far: no login: it was refused there\nTry again: roots-hub login far\n"
+        "roots-hub: servers.far: no login: it was refused there\n"
+        f"Try again: roots-hub login far --config {config}\n"
     )
 
 

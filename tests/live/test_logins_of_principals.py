@@ -334,7 +334,8 @@ async def test_logins_outlast_a_restart_are_renewed_each_alone_and_end_by_comman
     assert ended.stderr == (f"The login of anna at far is forgotten here, and also at {issuer}.\n")
     shown = run("login", "--config", config, **state).stdout
     assert shown == (
-        f"far  nobody is logged in: roots-hub login far\nfar  bob: logged in by {issuer}\n"
+        f"far  nobody is logged in: roots-hub login far --config {config}\n"
+        f"far  bob: logged in by {issuer}\n"
     )
     with http_hub("--config", config, cwd=tmp_path, env=state) as url:
         async with client_of(url, TOKENS["anna"], tmp_path, "legacy") as client:

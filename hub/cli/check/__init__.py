@@ -4,6 +4,6 @@
 
 Read in this order:
 - `command` (`check`): what is found, as text and as JSON, with `problems` (what is wrong with a
-  config that loads), `kernel_trial` (`--confine`), `connecting` and `issuers` (`--connect`);
+  config that loads) and `trials` (what `--connect` and `--confine` try out);
 - `plans` (`plan`, `schema`): how a config's servers are launched for a client without roots.
 """

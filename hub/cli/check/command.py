@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
@@ -17,8 +16,6 @@ from msgspec import Struct, to_builtins
 from hub.app.machine import Setting, place_of, this_machine
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists
-from hub.cli.check.connecting import ServerAnswer, answers_of
-from hub.cli.check.kernel_trial import confinement_report
 from hub.cli.check.plans import servers_of
 from hub.cli.check.problems import (
     address_warnings,
@@ -28,6 +25,13 @@ from hub.cli.check.problems import (
     missing_program,
     secret_problems,
     secret_warnings,
+)
+from hub.cli.check.trials import (
+    IssuerCheck,
+    ServerAnswer,
+    answers_of,
+    confinement_report,
+    issuer_answers,
 )
 from hub.cli.options import (
     Subparsers,
@@ -52,12 +56,11 @@ from hub.cli.output import (
 )
 from hub.cli.questions import ask_for_inputs
 from hub.config.fields import is_unread
+from hub.config.inheritance import missed, settle_confinement
 from hub.config.listening.listen import Listen
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
-from hub.config.own_files import catalog_directory
-from hub.config.records import following, moved, names_record, recorded
-from hub.config.withholding import missed, settle_confinement
+from hub.config.own_files import catalog_directory, following, moved, names_record, recorded
 from hub.confinement.confined_launch import this_kernel
 from hub.legible import legible, on_one_line
 from hub.protocol.http_headers import is_loopback
@@ -66,9 +69,6 @@ from hub.specs import LeftOut, ServerSpec
 from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
 from hub.values import STDIO, JsonObject, ServerName
-
-if TYPE_CHECKING:
-    from hub.cli.check.issuers import IssuerCheck
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -207,8 +207,6 @@ def _issuers(config: HubConfig, options: Namespace) -> list[IssuerCheck]:
     auth = config.listen.auth
     if auth is None:
         return []
-    from hub.cli.check.issuers import issuer_answers  # noqa: PLC0415 - loads PyJWT
-
     if options.json:
         return run_loop(issuer_answers, auth, NoSteps())
     with steps() as shown:

@@ -7,7 +7,7 @@ import os
 import shlex
 from argparse import Namespace
 from pathlib import Path
-from typing import TypeAlias, TypedDict, final
+from typing import Any
 
 import structlog
 
@@ -22,11 +22,11 @@ from hub.cli.options import (
     required_config,
 )
 from hub.cli.output import NAME, painted
+from hub.config.inheritance import warn_of_left_out
 from hub.config.models import HubConfig, json_schema
 from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import operator_roots
 from hub.config.to_specs import usable_servers
-from hub.config.withholding import warn_of_left_out
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.errors import ChildError
@@ -55,44 +55,6 @@ def register(subparsers: Subparsers) -> None:
     schema.set_defaults(perform=_schema)
 
 
-@final
-class RemotePlan(TypedDict):
-    """What `plan --json` prints for a remote server."""
-
-    server: str
-    url: str
-    headers: dict[str, str]
-    roots: list[str]
-
-
-@final
-class GrantsPlan(TypedDict):
-    """What `plan --json` prints of a confined server's grants."""
-
-    read: list[str]
-    write: list[str]
-    allow: list[str]
-    unheld: list[str]
-
-
-@final
-class ProcessPlan(TypedDict):
-    """What `plan --json` prints for a launched server."""
-
-    server: str
-    argv: list[str]
-    cwd: str
-    env: dict[str, str]
-    inherits: list[str]
-    withheld: list[str]
-    roots: list[str]
-    confinement: str
-    grants: GrantsPlan | None
-
-
-Planned: TypeAlias = RemotePlan | ProcessPlan
-
-
 def _schema(options: Namespace) -> int:
     print(json.dumps(json_schema(), indent=2))
     return 0
@@ -112,7 +74,8 @@ def _plan(options: Namespace) -> int:
     return 0
 
 
-def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
+def _planned(spec: ServerSpec, effective: EffectiveRoots) -> dict[str, Any]:
+    """Return what `plan --json` prints of a server."""
     if isinstance(spec.target, RemoteTarget):
         return {
             "server": spec.name,
@@ -139,7 +102,7 @@ def _planned(spec: ServerSpec, effective: EffectiveRoots) -> Planned:
     }
 
 
-def _granted(spec: ServerSpec, made: LaunchPlan) -> GrantsPlan | None:
+def _granted(spec: ServerSpec, made: LaunchPlan) -> dict[str, list[str]] | None:
     """Return the child's grants, even if this machine cannot enforce them; None if not confined."""
     if spec.confine.mode == "off":
         return None
@@ -160,7 +123,7 @@ def _not_held() -> tuple[str, ...]:
     return missing(kernel.abi) if kernel.abi else ()
 
 
-def _text(entry: Planned, why_none: str) -> str:
+def _text(entry: dict[str, Any], why_none: str) -> str:
     lines = list[str]()
     if "url" in entry:
         lines.append(f"  url    {entry['url']}")

@@ -306,6 +306,8 @@ def _references(spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
         found = [(f"env.{name}", text.references) for name, text in spec.target.env]
     else:
         found = [(f"headers.{key}", text.references) for key, text in spec.target.secrets.items()]
+        secret = None if spec.target.login is None else spec.target.login.client_secret
+        found += [] if secret is None else [("auth.client_secret", secret.references)]
     for key, references in found:
         for reference in references:
             yield f"servers.{spec.name}.{key}", reference

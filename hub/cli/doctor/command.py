@@ -1,30 +1,59 @@
-"""The subcommand `doctor`: runs all checks, and prints what they found: a table, or JSON."""
+"""The subcommand `doctor`: runs all checks, and prints what they found: a table, or JSON.
+
+`--connect` starts each server once, for a limited time, and says which do not start.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import re
 import shutil
 import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Final, TypeAlias
 
+import anyio
 import msgspec
+import structlog
 from msgspec.structs import replace
+from structlog.typing import EventDict, WrappedLogger
 
-from hub.cli.doctor import clients, config_files, places, programs, settings, surroundings
-from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now
-from hub.cli.doctor.starting import LastWords, started
+from hub.app.machine import Setting
+from hub.children.child import Ready
+from hub.cli.doctor import configs, places, programs, settings, surroundings
+from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now, without_secrets
 from hub.cli.options import Subparsers, add_config_option
-from hub.cli.output import BAD, GOOD, HINT, LEVELS, WARNING, Finding, NoSteps, Steps, painted, steps
+from hub.cli.output import (
+    BAD,
+    GOOD,
+    HINT,
+    LEVELS,
+    WARNING,
+    Finding,
+    NoSteps,
+    Steps,
+    counted,
+    painted,
+    steps,
+)
+from hub.cli.own_client import own_client
 from hub.config.load import config_source
-from hub.config.records import FOUND
+from hub.config.models import HubConfig, StdioServer
+from hub.config.own_files import FOUND
 from hub.errors import HubError, UsageError
+from hub.launch.secret_references import FileSecret
+from hub.launch.templates import Template
 from hub.legible import on_one_line
+from hub.secrets.reading import file_value
+from hub.secrets.values import SecretError
+from hub.specs import RemoteTarget, ServerSpec
 from hub.system.this_process import run_loop
+from hub.values import ServerName
 
 _Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
 _CHECKS: Final[tuple[_Check, ...]] = (
@@ -41,8 +70,8 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     places.room,
     places.catalogs,
     places.caches_of_runners,
-    config_files.configs,
-    config_files.modes,
+    configs.configs,
+    configs.modes,
     programs.programs,
     programs.node_version,
     programs.gui_path,
@@ -54,7 +83,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     settings.weak_tokens,
     settings.ending_tokens,
     settings.expired_tokens,
-    clients.clients,
+    configs.clients,
 )
 _STYLES: Final = {"ok": GOOD, "note": HINT, "warning": WARNING, "problem": BAD}
 _INDENT: Final = 9
@@ -111,20 +140,20 @@ def _checks() -> Iterator[_Check]:
 def _scene(named: str | None) -> Scene:
     """Return what is looked at: the named config, else the one here and those of clients' hubs."""
     scene = surroundings_now()
-    entries, found = clients.hub_entries(scene.place)
+    entries, found = configs.hub_entries(scene.place)
     sources = [named] if named else []
     if not sources and is_plain_file(scene.directory / FOUND):
         sources = [FOUND]
-    configs = [looked_at(one, scene) for one in sources]
+    found_configs = [looked_at(one, scene) for one in sources]
     if named is None:
-        known = {one.path for one in configs}
+        known = {one.path for one in found_configs}
         more = dict.fromkeys(one.config for one in entries if one.config is not None)
-        configs += [
+        found_configs += [
             looked_at(str(path), scene)
             for path in more
             if path not in known and is_plain_file(path)
         ]
-    return replace(scene, configs=configs, entries=entries, found=found)
+    return replace(scene, configs=found_configs, entries=entries, found=found)
 
 
 def _connected(scene: Scene, last_words: LastWords, under_way: Steps) -> list[Finding]:
@@ -183,3 +212,111 @@ def _verdict(findings: Sequence[Finding]) -> str:
     bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
     said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in bad.items() if count]
     return f"{' and '.join(said)}." if said else "Nothing is wrong here."
+
+
+_PATIENCE: Final = 30.0
+"""Seconds that all servers together get, which start side by side."""
+_SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
+_IN_LOG: Final = re.compile(r" \(the hub's log has [^)]*\)")
+"""What does not hold here: `LastWords` takes the place of the log."""
+_LEAST_SECRET: Final = 6
+"""Shorter values are not hidden: they are in many words."""
+
+
+class LastWords:
+    """Takes the place of the log: keeps the last lines of servers' stderr, drops all other events.
+
+    What the checks find is told in one place.
+    """
+
+    def __init__(self) -> None:
+        self.of: dict[str, str] = {}
+
+    def take_the_logs_place(self) -> None:
+        """Have all that is logged from now on brought here."""
+        structlog.configure(
+            processors=[self],
+            logger_factory=structlog.stdlib.LoggerFactory(),
+            wrapper_class=structlog.stdlib.BoundLogger,
+        )
+        logging.getLogger("hub").setLevel(logging.INFO)
+
+    def __call__(self, _logger: WrappedLogger, _method: str, event: EventDict) -> str:
+        """Keep an event's lines if it has such."""
+        if event.get("event") == "last stderr lines":
+            self.of[str(event.get("server"))] = str(event.get("said", ""))
+        raise structlog.DropEvent
+
+
+async def started(
+    config: HubConfig, last_words: LastWords, plan: str, steps: Steps
+) -> list[Finding]:
+    """Return a finding for each server: it answers, or why not, with the end of its stderr.
+
+    `plan` is the command that shows how servers are started. `steps` shows what is under way.
+    """
+    found: dict[str, Finding] = {}
+    async with own_client(config, Setting()) as client:
+        servers = client.services.servers
+
+        def told(name: ServerName, outcome: Ready | str) -> None:
+            found[name] = _outcome(servers[name], outcome, plan)
+            steps.end(name, "answers" if found[name].level == "ok" else "does not start")
+
+        for name in servers:
+            steps.begin(name, "starting")
+        with anyio.move_on_after(_PATIENCE):
+            await client.start_each(servers, told)
+        for name, spec in servers.items():
+            if name not in found:
+                what = f"has not answered within {_PATIENCE:.0f} s"
+                found[name] = Finding("problem", "start", name, what, _by_hand(spec, plan))
+                steps.end(name, what)
+    return [_with_last_words(one, last_words, config) for one in found.values()]
+
+
+def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -> Finding:
+    if found.level == "ok":
+        return found
+    said = last_words.of.get(found.where, "").strip()
+    what = f"{found.what}. Its stderr ends: {said}" if said else found.what
+    return replace(found, what=_without_secrets(what, found.where, config))
+
+
+def _values(template: Template) -> Iterator[str]:
+    """Yield the texts in the value of a variable, and the contents of files that it refers to."""
+    for part in template.filled(lambda name: os.environ.get(name, ""), ()).parts:
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, FileSecret):
+            with suppress(SecretError):
+                yield file_value(part.path)
+
+
+def _without_secrets(text: str, server: str, config: HubConfig) -> str:
+    """Return the text without values of the server's variables and of those named as secrets."""
+    entry = config.servers[ServerName(server)]
+    values, words = list[str](), list[str]()
+    if isinstance(entry, StdioServer):
+        for template in entry.env.values():
+            values += _values(template)
+        words += [*entry.command.split(), *entry.args]
+    values += [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _LEAST_SECRET:
+            text = text.replace(value, "(hidden)")
+    return without_secrets(text, words)
+
+
+def _outcome(spec: ServerSpec, outcome: Ready | str, plan: str) -> Finding:
+    if isinstance(outcome, str):
+        what = _IN_LOG.sub("", spec.without_secrets(outcome))
+        return Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
+    what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
+    return Finding("ok", "start", spec.name, what)
+
+
+def _by_hand(spec: ServerSpec, plan: str) -> str:
+    if isinstance(spec.target, RemoteTarget):
+        return f"{plan} shows its url and headers: see whether they are right, and it runs there"
+    return f"{plan} shows its command: run it by hand"

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from hub.app.machine import Setting, place_of, this_machine
 from hub.calls.permission import Change, Circumstances
-from hub.cli.options import chosen_profile, config_and_folders, config_path, named_tool
+from hub.cli.options import (
+    chosen_profile,
+    config_and_folders,
+    config_path,
+    ensure_usable,
+    named_tool,
+)
 from hub.cli.own_client import own_client
 from hub.config.fields import AccessAt
 from hub.config.models import FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
@@ -36,25 +42,20 @@ _MOST: Final = 8
 """How often changes are made, and the call judged again."""
 
 
-class Setup(Struct, frozen=True):
-    """What a call is judged with: a config, and the folders of `--root`."""
-
-    config: HubConfig
-    given: tuple[str, ...] = ()
-
-
 class CallInQuestion(Struct, frozen=True):
-    """The call that is asked about, and the config, if there is one, and its file.
+    """The call that is asked about, and what it is judged with: a config, and `folders`.
 
-    `folders` are those of `--root`, or what stands for them without a config.
+    `folders` are those of `--root`, or what stands for them without a config. `source` is the
+    config's file, if there is one.
     """
 
     server: str
     tool: str
     arguments: JsonObject
     definition: JsonObject
-    config: HubConfig | None
+    config: HubConfig
     folders: tuple[str, ...]
+    has_config: bool
     source: Path | None
     profile: str | None
 
@@ -81,27 +82,34 @@ def question_of(options: Namespace) -> CallInQuestion:
 
     Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
     """
-    config, folders = config_and_folders(options)
-    server, tool = _named(options, config or HubConfig(version=1))
+    found, folders = config_and_folders(options)
+    config = found or HubConfig(version=1)
+    server, tool = _named(options, config)
     arguments = _parsed(options.arguments, "--arguments", options)
     if not isinstance(arguments, dict):
         options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
-    definition = _definition(options, config, server, tool)
-    given = cast("JsonObject", arguments)
-    profile = chosen_profile(config or HubConfig(version=1), options.profile)
-    source = config_path(options)
-    return CallInQuestion(server, tool, given, definition, config, folders, source, profile)
+    return CallInQuestion(
+        server,
+        tool,
+        cast("JsonObject", arguments),
+        _definition(options, found, server, tool),
+        config,
+        folders,
+        has_config=found is not None,
+        profile=chosen_profile(config, options.profile),
+        source=config_path(options),
+    )
 
 
-def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
-    """Return what a call is judged by in a setup. Raises: ConfigError, StartError."""
-    config, machine = setup.config, this_machine(os.environ)
+def case_of(question: CallInQuestion) -> ExplainedCall:
+    """Return what a call is judged by. Raises: ConfigError, StartError, RouteError."""
+    config, machine = question.config, this_machine(os.environ)
     place = place_of(machine, config, question.source)
-    operator, profile = operator_roots(config.roots, setup.given, place), question.profile
+    operator, profile = operator_roots(config.roots, question.folders, place), question.profile
     if profile is not None:
         operator = narrowed_roots(operator, config, profile, place)
     rootless = effective = for_rootless(operator)
-    if question.config is None:  # the default policy, and the server runs in the first root
+    if not question.has_config:  # the default policy, and the server runs in the first root
         policy = Policy(unsafe=place.unsafe, own=place.own)
         spec = ServerSpec(ServerName(question.server), RemoteTarget(""), policy)
         first = next((root.path for root in effective.roots.roots if not root.is_file), None)
@@ -127,7 +135,7 @@ def case_of(question: CallInQuestion, setup: Setup) -> ExplainedCall:
             effective=rootless,
             ceiling=operator.ceiling,
             announced=None,
-            has_config=question.config is not None,
+            has_config=question.has_config,
             links=context.links,
             flavour=context.flavour,
             profile=profile,
@@ -167,12 +175,9 @@ def _ensure_offered(spec: ServerSpec, tool: str, where: str) -> None:
 def _spec(config: HubConfig, server: str, place: PathContext) -> ServerSpec:
     usable = usable_servers(config, place)
     specs = usable.specs
-    for name, spec in specs.items():
-        if name == server:
-            return spec
-    for one in usable.left_out:
-        if one.name == server:
-            raise ConfigError.of(one.faults)
+    if (spec := specs.get(ServerName(server))) is not None:
+        return spec
+    ensure_usable(usable.left_out, server)
     known = ", ".join(specs) or "none"
     raise ConfigError(f"servers.{server}", "there is no such server", f"Configured: {known}.")
 
@@ -237,40 +242,40 @@ async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: st
 
 
 def allowing(
-    setup: Setup, needed: Callable[[Setup], Sequence[Change] | None]
+    question: CallInQuestion, needed: Callable[[CallInQuestion], Sequence[Change] | None]
 ) -> tuple[Change, ...] | None:
     """Return the changes after which the call passes; None if none are known.
 
-    `needed` judges the call with a setup: None if it passes, else the changes for its refusal.
+    `needed` judges the call: None if it passes, else the changes for its refusal.
     """
     made: list[Change] = []
     for _ in range(_MOST):
-        next_ones = needed(setup)
+        next_ones = needed(question)
         if next_ones is None:
             return tuple(made)
         new = [change for change in next_ones if change not in made]
         if not new:
             return None
         for change in new:
-            setup = changed(setup, change)
+            question = changed(question, change)
         made += new
     return None
 
 
-def changed(setup: Setup, change: Change) -> Setup:
-    """Return `setup` after a change; one that is no setting (a client's roots) changes nothing."""
-    config, given = setup.config, setup.given
+def changed(question: CallInQuestion, change: Change) -> CallInQuestion:
+    """Return `question` after a change; one that is no setting (of a client's) changes nothing."""
+    config, folders = question.config, question.folders
     match change.key.split("."):
         case ["--root" | "HUB_ROOTS"]:
-            before = given or tuple(roots_in(os.environ))
-            return Setup(config, (*before, str(change.value)))
+            before = folders or tuple(roots_in(os.environ))
+            return replace(question, folders=(*before, str(change.value)))
         case ["roots", key]:
             roots = _with(config.roots, key, _roots_value(config, key, change))
-            return Setup(_with(config, "roots", roots), given)
+            return replace(question, config=_with(config, "roots", roots))
         case ["servers", *_]:
-            return Setup(_with(config, "servers", _servers(config, change)), given)
+            return replace(question, config=_with(config, "servers", _servers(config, change)))
         case _:
-            return setup
+            return question
 
 
 def _roots_value(config: HubConfig, key: str, change: Change) -> object:

@@ -87,10 +87,7 @@ def attached_to(wanted: AttachOptions) -> int | str:
 
 
 def _attach(wanted: AttachOptions) -> int | str:
-    """Attach, or return why not.
-
-    Raises: NotAttachedError, RefusedError, OSError.
-    """
+    """Attach, or return why not. Raises: NotAttachedError, RefusedError, OSError."""
     from hub.attach.lifeline import attach
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, hub_name
     from hub.attach.start import reached

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
+from hub.cli.output import aligned
 from hub.config.load import config_source
 from hub.config.source.documents import is_inline
 from hub.errors import StartError
@@ -71,10 +72,7 @@ class RunningHub:
 
 
 def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject | None:
-    """Return a hub's answer; None if it does not run.
-
-    Raises: StartError if it does not answer.
-    """
+    """Return a hub's answer; None if it does not run. Raises: StartError if it does not answer."""
     from hub.attach.lifeline import NotAttachedError, ask  # noqa: PLC0415 - not on Windows
 
     try:
@@ -183,6 +181,8 @@ def _stop(options: Namespace) -> int:
         print(f"stopped: {one.serves} (process {one.said.get('pid')})")
     if silent:
         raise silent[0]
+    if not found:
+        print("no hub is running")
     return 0
 
 
@@ -265,10 +265,7 @@ def _child(one: JsonObject) -> tuple[str, ...]:
 
 
 def _table(rows: list[tuple[str, ...]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield "    " + "  ".join(cells).rstrip()
+    return (f"    {line}" for line in aligned(rows))
 
 
 def _size(found: Json) -> str:

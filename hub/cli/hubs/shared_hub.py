@@ -26,9 +26,11 @@ with lean():
     import time
     from argparse import REMAINDER, ArgumentParser, Namespace
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from contextlib import asynccontextmanager
+    from contextlib import asynccontextmanager, suppress
     from functools import partial
+    from io import FileIO
     from pathlib import Path
+    from typing import Final
 
     import anyio
     import structlog
@@ -42,12 +44,11 @@ with lean():
     from hub.attach.lifeline import NotAttachedError, ask
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
-    from hub.cli.hubs.hub_log import HubLog
+    from hub.audit.open_file import open_to_add
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
-    from hub.config.reload.tightening import ReloadReport
-    from hub.config.watch import NO_FILE, ConfigWatch, Watched, watching
+    from hub.config.watch import NO_FILE, ConfigWatch, ReloadReport, Watched, watching
     from hub.errors import HubError, leaves
     from hub.server.attached.client_streams import RelayedLog
     from hub.server.attached.server import AttachServer, HubFacts
@@ -60,6 +61,51 @@ with lean():
     from hub.values import JsonObject
 
 log = structlog.stdlib.get_logger(__name__)
+
+LARGEST: Final = 4 * 1024 * 1024
+"""Bytes after which the log is moved aside; one such older file is kept."""
+
+
+class HubLog:
+    """Writes to the log file. What the process itself writes to stderr goes there as well."""
+
+    def __init__(self, path: Path, *, largest: int = LARGEST) -> None:
+        """Open the log. Raises: OSError."""
+        self.path = path
+        self._largest = largest
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._has_stderr = False
+        self._file = self._opened()
+
+    def write(self, text: str) -> None:
+        """Add a text. Raises: OSError."""
+        self._file.write(text.encode("utf-8", "replace"))
+        if self._file.tell() > self._largest:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """Move the file aside; where no new one can be made, the old one goes on."""
+        with suppress(FileNotFoundError):  # it was moved aside before
+            self.path.replace(self.path.with_suffix(".log.1"))
+        made = self._opened()
+        self._file.close()
+        self._file = made
+        if self._has_stderr:
+            self.take_stderr()
+
+    def _opened(self) -> FileIO:
+        file = open_to_add(self.path)
+        file.seek(0, os.SEEK_END)
+        return file
+
+    def take_stderr(self) -> None:
+        """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
+        self._has_stderr = True
+        os.dup2(self._file.fileno(), 2)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 class ViewOfEach:
@@ -176,10 +222,7 @@ def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
 
 
 def _loaded(options: Namespace, environment: Mapping[str, str]) -> HubConfig:
-    """Return the config as it is with the variables of an environment.
-
-    Raises: ConfigError.
-    """
+    """Return the config as it is with the variables of an environment. Raises: ConfigError."""
     context = _context(options, environment)
     if options.config is None:
         return config_from_command(options.command, context, environment="all")

@@ -6,6 +6,5 @@ of it is kept by `hub.logins`, where a running hub finds it at the server's next
 Main types: `ServerLogin` (the flow, with what the SDK's client does not refuse by itself), with the
 grants `BrowserLogin` and `DeviceLogin`; `Redirect` (where the browser comes back to).
 
-Read in this order: `flow`, `redirect`, `device_grant`, `logging_in`, `for_hub`,
-`logging_out`, `command`.
+Read in this order: `flow`, `redirect`, `logging_in`, `for_hub`, `command`.
 """

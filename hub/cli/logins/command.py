@@ -1,17 +1,30 @@
-"""`roots-hub login [SERVER]` and `roots-hub logout SERVER`."""
+"""`roots-hub login [SERVER]` and `roots-hub logout SERVER`.
+
+At a logout the authorization server is told, and the login is forgotten here in any case.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
+import anyio
+from msgspec import Struct
+
 from hub.app.machine import this_machine
-from hub.cli.options import Subparsers, add_config_option, ensure_usable, required_config
+from hub.cli.options import (
+    Subparsers,
+    add_config_option,
+    ensure_usable,
+    required_config,
+    same_config,
+)
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.own_files import state_directory
 from hub.errors import ConfigError, StartError
@@ -20,6 +33,7 @@ from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles, unkept
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
+from hub.system.this_process import run_loop
 
 
 def register(subparsers: Subparsers) -> None:
@@ -67,7 +81,7 @@ def _login(options: Namespace) -> int:
     config, _ = required_config(options)
     machine = this_machine(os.environ)
     if options.server is None:
-        return _list(config, machine, as_json=options.json)
+        return _list(config, machine, options)
     server = _with_login(config, options.server)
     files = _files(machine, server)
     from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
@@ -75,11 +89,14 @@ def _login(options: Namespace) -> int:
     return perform(options, server, files, config, machine)
 
 
-def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
+def _list(config: HubConfig, machine: Machine, options: Namespace) -> int:
+    again = same_config(options)
     rows = [
-        row for name, server in _servers(config).items() for row in _rows(machine, name, server)
+        row
+        for name, server in _servers(config).items()
+        for row in _rows(machine, name, server, f": roots-hub login {name}{again}")
     ]
-    if as_json:
+    if options.json:
         print(json.dumps(rows, indent=2))
         return 0
     if not rows:
@@ -90,9 +107,10 @@ def _list(config: HubConfig, machine: Machine, *, as_json: bool) -> int:
     return 0
 
 
-def _rows(machine: Machine, name: str, server: RemoteServer) -> Iterator[dict[str, str | None]]:
+def _rows(
+    machine: Machine, name: str, server: RemoteServer, remedy: str
+) -> Iterator[dict[str, str | None]]:
     """Yield what is shown of a server: this machine's user's login, and those of principals."""
-    remedy = f": roots-hub login {name}"
     own, of_principals = _read(machine, name, server)
     if own is None:
         state = f"nobody is logged in{remedy}"
@@ -129,10 +147,8 @@ def _moment(at: float) -> str:
 def _logout(options: Namespace) -> int:
     config, _ = required_config(options)
     server = _with_login(config, options.server)
-    from hub.cli.logins.logging_out import perform  # noqa: PLC0415 - loads the HTTP client
-
     files = _files(this_machine(os.environ), server, options.principal)
-    return perform(options.server, server.url, files)
+    return log_out(options.server, server.url, files)
 
 
 def _servers(config: HubConfig) -> dict[str, RemoteServer]:
@@ -147,7 +163,7 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
     servers = _servers(config)
     if name in servers:
         return servers[name]
-    ensure_usable(config, name)
+    ensure_usable(config.left_out, name)
     if isinstance(config.servers.get(name), StdioServer):
         fix = "It logs in by itself, or has its key in `env`."
         raise ConfigError(f"servers.{name}", "is a command: only a `url` has logins", fix)
@@ -175,3 +191,78 @@ def _read(machine: Machine, name: str, server: RemoteServer) -> tuple[Login | No
         return files.read(server.url), files.of_principals(server.url)
     except (OSError, SecretError) as exc:
         raise unkept(name, exc) from exc
+
+
+PATIENCE: Final = 25.0
+"""Seconds for it all: a hub that renews the login holds it for up to ten, and so does a server."""
+_MOST: Final = 200
+"""Characters of a reason that are shown."""
+
+
+class _Outcome(Struct, frozen=True):
+    """What came of a logout. `issuer`: who was told; else `why_not`, if anybody was logged in."""
+
+    issuer: str | None = None
+    why_not: str | None = None
+
+
+def log_out(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) -> int:
+    """Log out at the server `name`, say what happened, and return the exit code.
+
+    It takes `patience` seconds at most.
+
+    Raises: StartError if the login cannot be forgotten here.
+    """
+    try:
+        outcome = run_loop(_logged_out, url, files, patience)
+    except OSError as exc:
+        raise unkept(name, exc) from exc
+    whose = f"of {files.owner} " if files.owner else ""
+    print(on_one_line(_said(name, whose, outcome)), file=sys.stderr)
+    return 0
+
+
+async def _logged_out(url: str, files: LoginFiles, patience: float) -> _Outcome:
+    """Tell the server and forget the login, alone: a hub that renews it would keep it again."""
+    try:
+        with anyio.move_on_after(patience):
+            async with files.alone(url):
+                try:
+                    outcome = await _revoked(url, files)
+                finally:
+                    was_there = files.remove(url)
+                return outcome if was_there else _Outcome()
+        return _Outcome(why_not=f"there was no time for it within {patience:g} seconds")
+    finally:
+        files.remove(url)
+
+
+async def _revoked(url: str, files: LoginFiles) -> _Outcome:
+    from hub.logins.issuer_requests import NotRevokedError, revoke  # noqa: PLC0415 - loads the HTTP client
+
+    try:
+        login = await files.find(url)
+    except SecretError as exc:
+        return _Outcome(why_not=f"the login here cannot be opened: {exc.what}")
+    except OSError as exc:
+        return _Outcome(why_not=f"the login here cannot be read: {exc.strerror}")
+    if login is None:
+        return _Outcome(why_not="the login here cannot be opened")
+    try:
+        await revoke(login)
+    except NotRevokedError as exc:
+        return _Outcome(why_not=str(exc)[:_MOST])
+    return _Outcome(issuer=login.issuer)
+
+
+def _said(name: str, whose: str, outcome: _Outcome) -> str:
+    if outcome.issuer is not None:
+        return f"The login {whose}at {name} is forgotten here, and also at {outcome.issuer}."
+    if outcome.why_not is None:
+        return (
+            f"There was no login {whose}at {name}." if whose else f"Nobody was logged in at {name}."
+        )
+    return (
+        f"The login {whose}at {name} is forgotten here. The authorization server could not be told "
+        f"({outcome.why_not}): there it counts until it ends."
+    )

@@ -191,10 +191,7 @@ class BrowserLogin(ServerLogin):
 
 
 def must_be_protected(url: str) -> None:
-    """Check that what goes to an address is read by nobody on the way.
-
-    Raises: OAuthFlowError.
-    """
+    """Check that what goes to an address is read by nobody on the way. Raises: OAuthFlowError."""
     if not is_private(url):
         raise OAuthFlowError(f"{url} does not begin with https://")
 
@@ -218,10 +215,7 @@ def _registered(settings: LoginSettings) -> OAuthClientInformationFull | None:
 async def log_in(
     flow: ServerLogin, clock: Callable[[], float], way: httpx2.AsyncBaseTransport | None = None
 ) -> Login:
-    """Log in at a server, and return what came of it.
-
-    Raises: LoginFailedError.
-    """
+    """Log in at a server, and return what came of it. Raises: LoginFailedError."""
     door = _Door(str(flow.context.server_url), way or httpx2.AsyncHTTPTransport())
     try:
         async with httpx2.AsyncClient(auth=flow, timeout=TIMEOUT, transport=door) as http:

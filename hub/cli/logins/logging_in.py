@@ -1,4 +1,7 @@
-"""One login at a server, from the terminal. Loads the SDK's client."""
+"""One login from the terminal: in a browser, or with a code that is shown here (RFC 8628).
+
+`DeviceGrant` is the grant with a code; `DeviceLogin` is the SDK's client with it.
+"""
 
 from __future__ import annotations
 
@@ -7,35 +10,46 @@ import sys
 import time
 import webbrowser
 from argparse import Namespace
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
+from typing import Final
 
 import anyio
+import httpx2
+import msgspec
 from anyio import to_thread
 from mcp.client.auth import AuthorizationCodeResult
+from msgspec import Struct
 
 from hub.app.machine import place_of
-from hub.cli.logins.device_grant import DeviceCode, DeviceLogin
-from hub.cli.logins.flow import LoginFailedError, log_in, with_granted
+from hub.cli.logins.flow import (
+    LoginFailedError,
+    ServerLogin,
+    log_in,
+    must_be_protected,
+    with_granted,
+)
 from hub.cli.logins.redirect import Redirect, asked_for, listening, logged_in_by
+from hub.cli.options import same_config
 from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
-from hub.logins.login import Login, LoginSettings
+from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
+from hub.logins.login import Login, LoginSettings, RegisteredClient
 from hub.logins.login_files import LoginFiles, unkept
+from hub.protocol.http_headers import is_private
 from hub.secrets.reading import SecretReader
 from hub.secrets.values import SecretError
 from hub.system.machine import Machine
 from hub.system.this_process import run_loop
+from hub.values import JsonObject
 
 
 def perform(
     options: Namespace, server: RemoteServer, files: LoginFiles, config: HubConfig, machine: Machine
 ) -> int:
-    """Log in, keep what came of it, and return the exit code.
-
-    Raises: StartError if that fails.
-    """
+    """Log in, keep what came of it, and return the exit code. Raises: StartError if that fails."""
     # The SDK logs each failure with its traceback; what failed is told here.
     logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL)
     try:
@@ -43,7 +57,7 @@ def perform(
         login = run_loop(partial(_logged_in, options, server, files, config, machine))
         run_loop(files.keep, server.url, login)
     except LoginFailedError as exc:
-        fix = exc.fix or f"Try again: roots-hub login {options.server}"
+        fix = exc.fix or f"Try again: roots-hub login {options.server}{same_config(options)}"
         raise StartError(f"servers.{options.server}: no login: {exc}", fix) from exc
     except (OSError, SecretError) as exc:
         raise unkept(options.server, exc) from exc
@@ -108,3 +122,238 @@ def _show(code: DeviceCode) -> None:
 
 async def _pasted(redirect: Redirect) -> AuthorizationCodeResult:
     return await redirect.pasted(await asked_for())
+
+
+GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+SHORTEST: Final = 1.0
+"""Seconds between two questions, even where a server wants none."""
+LONGEST: Final = 3600.0
+"""Seconds that a code is waited for, even where it counts longer."""
+SLOWER: Final = 5.0
+"""Seconds that `slow_down` adds, for good (RFC 8628, section 3.5)."""
+_SLOWEST: Final = 60.0
+_ABOUT: Final[JsonObject] = {"grant_types": [GRANT, "refresh_token"], "response_types": []}
+_FOR_NOW: Final = frozenset({"temporarily_unavailable", "server_error"})
+_TOO_MANY, _SERVER_ERROR = 429, 500
+_MOST_IN_CODE, _MOST_IN_ADDRESS, _MOST_SAID = 64, 2048, 200
+
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class DeviceCode(Struct, frozen=True):
+    """What somebody is to be shown, and the code by which the hub asks for the tokens."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    expires_in: float
+    verification_uri_complete: str | None = None
+    interval: float = 5.0
+
+    def shown(self) -> str:
+        """Return what to show on the terminal: no character in it is hidden or of its control."""
+        lines = [
+            f"Open this address on any device:\n  {on_one_line(self.verification_uri)}",
+            f"Enter this code there:\n  {on_one_line(self.user_code)}",
+        ]
+        if self.verification_uri_complete is not None:
+            whole = on_one_line(self.verification_uri_complete)
+            lines.append(f"Or open this one, and compare the code:\n  {whole}")
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return "DeviceCode()"  # it has a secret
+
+
+Show = Callable[[DeviceCode], None]
+
+
+class _Description(Struct, frozen=True):
+    error_description: str = ""
+
+
+class DeviceGrant:
+    """The grant at one authorization server, for one client and one resource.
+
+    `clock` need not tell the time of day. Raises in all methods: LoginFailedError.
+    """
+
+    def __init__(
+        self,
+        client: RegisteredClient,
+        resource: str,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        http: httpx2.AsyncClient | None,
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._clock = clock
+        self._sleep = sleep
+        self._http = http
+
+    async def code(self, endpoint: str, scope: str | None) -> DeviceCode:
+        """Return a new code from the device authorization endpoint."""
+        form = {"resource": self._resource}
+        if scope:
+            form["scope"] = scope
+        try:
+            answer = await posted(endpoint, form, self._client, self._http)
+        except NoAnswerError as exc:
+            raise LoginFailedError(f"its authorization server {exc}") from exc
+        if answer.status != OK or answer.error:
+            raise LoginFailedError(f"{_refusal(answer)}{_description(answer)}")
+        return _code_in(answer)
+
+    async def tokens(self, endpoint: str, code: DeviceCode) -> bytes:
+        """Return the token endpoint's answer with tokens, once somebody has entered the code."""
+        form = {"grant_type": GRANT, "device_code": code.device_code, "resource": self._resource}
+        lasts = min(code.expires_in, LONGEST)
+        interval, ends = max(code.interval, SHORTEST), self._clock() + lasts
+        while (left := ends - self._clock()) > 0:
+            await self._sleep(min(interval, left))
+            if self._clock() >= ends:
+                break
+            try:
+                answer = await posted(endpoint, form, self._client, self._http)
+            except NoAnswerError:
+                interval = _backed_off(interval)
+                continue
+            if answer.status == OK and not answer.error:
+                return answer.body
+            interval = _interval_after(answer, interval)
+        raise LoginFailedError(f"nobody has entered the code within {lasts:g} seconds")
+
+
+def _interval_after(answer: IssuerAnswer, interval: float) -> float:
+    """Return how long to wait after an answer without tokens.
+
+    Raises: LoginFailedError if there will be none.
+    """
+    if answer.error == "authorization_pending":
+        return interval
+    if answer.error == "slow_down":
+        return interval + SLOWER
+    if answer.error == "access_denied":
+        raise LoginFailedError("it was refused there")
+    if answer.error == "expired_token":
+        raise LoginFailedError("nobody has entered the code in time")
+    if answer.error in _FOR_NOW or answer.status == _TOO_MANY or answer.status >= _SERVER_ERROR:
+        return _backed_off(interval)
+    raise LoginFailedError(_refusal(answer))
+
+
+def _backed_off(interval: float) -> float:
+    """Return a longer interval; RFC 8628 wants that where a server cannot be reached."""
+    return max(interval, min(2 * interval, _SLOWEST))
+
+
+def _code_in(answer: IssuerAnswer) -> DeviceCode:
+    try:
+        # Not strict: some servers write the seconds as texts.
+        code = msgspec.json.decode(answer.body, type=DeviceCode, strict=False)
+    except msgspec.MsgspecError:
+        what = "its authorization server's answer has no code that can be read (RFC 8628)"
+        raise LoginFailedError(what) from None
+    if not code.device_code or not 0 < len(code.user_code.strip()) <= _MOST_IN_CODE:
+        raise LoginFailedError("its authorization server gave no code that can be entered")
+    for address in filter(None, (code.verification_uri, code.verification_uri_complete)):
+        if len(address) > _MOST_IN_ADDRESS or not is_private(address):
+            shown = on_one_line(address[:_MOST_SAID])
+            raise LoginFailedError(f"the address to open does not begin with https://: {shown}")
+    return code
+
+
+def _refusal(answer: IssuerAnswer) -> str:
+    said = f"says {answer.error}" if answer.error else f"answered with HTTP status {answer.status}"
+    return f"its authorization server {said}"
+
+
+def _description(answer: IssuerAnswer) -> str:
+    try:
+        said = msgspec.json.decode(answer.body, type=_Description).error_description
+    except msgspec.MsgspecError:
+        return ""
+    return f": {on_one_line(said[:_MOST_SAID])}" if said else ""
+
+
+class _Endpoint(Struct, frozen=True):
+    """What the SDK does not read of an authorization server's metadata."""
+
+    device_authorization_endpoint: str | None = None
+
+
+class DeviceLogin(ServerLogin):
+    """A login whose browser is on another device. It has no redirect, and so no PKCE."""
+
+    def __init__(
+        self,
+        settings: LoginSettings,
+        show: Show,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        http: httpx2.AsyncClient | None = None,
+    ) -> None:
+        super().__init__(settings, _ABOUT)
+        self._show = show
+        self._clock = clock
+        self._sleep = sleep
+        self._http = http
+        self._document = b""
+        self._granted: httpx2.Response | None = None
+
+    async def _auth_flow(
+        self, request: httpx2.Request
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Run the SDK's flow, and give it the tokens that were asked for with requests of its own.
+
+        The last document before there is metadata is what the SDK's client has made that from.
+        """
+        flow = super()._auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                if self._granted is not None and outgoing is self._granted.request:
+                    response = self._granted
+                else:
+                    response = yield outgoing
+                    if outgoing is not request and self.context.oauth_metadata is None:
+                        self._document = await response.aread()
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            return
+        finally:
+            await flow.aclose()
+
+    async def _perform_authorization(self) -> httpx2.Request:
+        found = self._prepared()
+        endpoint = _endpoint_in(self._document)
+        if endpoint is None:
+            what = "its authorization server gives no codes for other devices (RFC 8628)"
+            fix = "Use `--paste` in place of `--device`: a browser on any machine will do."
+            raise LoginFailedError(what, fix)
+        must_be_protected(endpoint)
+        grant = DeviceGrant(
+            self.client,
+            self.context.get_resource_url(),
+            clock=self._clock,
+            sleep=self._sleep,
+            http=self._http,
+        )
+        code = await grant.code(endpoint, self.context.client_metadata.scope)
+        self._show(code)
+        place = str(found.token_endpoint)
+        tokens = await grant.tokens(place, code)
+        asked = httpx2.Request("POST", place)
+        self._granted = httpx2.Response(OK, content=tokens, request=asked)
+        return asked
+
+
+def _endpoint_in(document: bytes) -> str | None:
+    try:
+        return msgspec.json.decode(document, type=_Endpoint).device_authorization_endpoint
+    except msgspec.MsgspecError:
+        return None

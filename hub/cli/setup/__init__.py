@@ -6,7 +6,7 @@ the texts become is decided in `hub.config.importing` and `hub.config.installing
 Read in this order:
 - `importing` (`import`): clients' servers, written into a hub.yaml;
 - `installing` (`install`, `uninstall`): the hub's entry in clients' configs, with
-  `client_changes` (what changes in a file, and writing it) and `moving` (`--replace`);
+  `client_changes` (what changes in a file and in the hub.yaml behind it, and writing both);
 - `starting` (`init`): a first hub.yaml;
 - `showing`: tables and differences.
 """

@@ -19,10 +19,9 @@ from hub.cli.output import counted
 from hub.cli.questions import agrees, is_terminal
 from hub.cli.setup.showing import shown, table
 from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
-from hub.config.importing.carrying import Carried, CarriedServer, carried
+from hub.config.importing.carrying import Carried, CarriedServer, carried, hub_yaml
 from hub.config.importing.discovery import Discovery, discover
-from hub.config.importing.hub_yaml import hub_yaml
-from hub.config.records import FOUND
+from hub.config.own_files import FOUND
 from hub.config.source.documents import form_of
 from hub.errors import StartError, UsageError
 from hub.legible import legible, on_one_line

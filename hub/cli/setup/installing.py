@@ -19,9 +19,15 @@ from msgspec.structs import replace
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
 from hub.cli.questions import agrees
-from hub.cli.setup.client_changes import FileChange, perform, to_install, to_uninstall
+from hub.cli.setup.client_changes import (
+    FileChange,
+    HubConfigFile,
+    MovedServers,
+    perform,
+    to_install,
+    to_uninstall,
+)
 from hub.cli.setup.importing import add_writing_options, known_clients, user_place, variables
-from hub.cli.setup.moving import HubConfigFile, MovedServers
 from hub.cli.setup.showing import difference, in_colours, shown
 from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed, signs_of
 from hub.config.fields import LoadContext
@@ -29,7 +35,7 @@ from hub.config.importing.discovery import Discovery
 from hub.config.installing.changes import InstallRecord, install_record
 from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.load import config_source, is_own_config, load_config
-from hub.config.records import FOUND, found_in
+from hub.config.own_files import FOUND, found_in
 from hub.config.source.documents import is_inline
 from hub.errors import ConfigError, HubError, StartError, UsageError
 from hub.legible import legible, on_one_line
@@ -152,10 +158,7 @@ def _install(options: Namespace) -> int:
 
 
 def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
-    """Check that the hub which the clients get has a server.
-
-    Raises: ConfigError.
-    """
+    """Check that the hub which the clients get has a server. Raises: ConfigError."""
     if hub.has_servers or all(one.error is not None for one in outcomes):
         return
     if hub.before is None:

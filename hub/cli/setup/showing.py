@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hub.cli.output import painted
+from hub.cli.output import aligned, painted
 from hub.config.importing.secrets import looks_secret
 from hub.config.source.excerpts import MASK
 from hub.launch.environments import is_named_like_a_secret
@@ -44,11 +44,7 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     cells = [
         [_cut(cell, is_last=at == len(heads) - 1) for at, cell in enumerate(row)] for row in rows
     ]
-    widths = [max(len(row[at]) for row in [list(heads), *cells]) for at in range(len(heads))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in [list(heads), *cells]
-    ]
+    return aligned([heads, *cells])
 
 
 def _cut(text: str, *, is_last: bool) -> str:

@@ -25,9 +25,8 @@ from hub.cli.setup.importing import (
     written,
 )
 from hub.config.clients.locations import CLIENTS
-from hub.config.importing.carrying import CarriedServer, LeftServer, carried
+from hub.config.importing.carrying import CarriedServer, LeftServer, carried, hub_yaml
 from hub.config.importing.discovery import discover
-from hub.config.importing.hub_yaml import hub_yaml
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
 from hub.launch.known_servers import FILE_SERVER
@@ -154,10 +153,7 @@ def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
 
 
 def _words(said: str) -> list[str]:
-    """Return what was typed as words, of which quotes make one.
-
-    Raises: UsageError.
-    """
+    """Return what was typed as words, of which quotes make one. Raises: UsageError."""
     try:
         return shlex.split(said)
     except ValueError:

@@ -47,7 +47,14 @@ _SWITCHES: Final = {"disabled": True, "enabled": False, "isActive": False}
 
 _OTHERS: Final = frozenset(
     {"type", "transport", "source", "envFile", "config", "name", "bearer_token_env_var"}
-    | {"env_http_headers", "requestOptions", "description", "bundled", "settings"}
+    | {
+        "startup_timeout_ms",
+        "env_http_headers",
+        "requestOptions",
+        "description",
+        "bundled",
+        "settings",
+    }
 )
 _READ: Final = frozenset(
     {*_TOOLS, *_VARIABLES, *_SWITCHES, *_OTHERS}
@@ -70,7 +77,7 @@ _ITS_OWN: Final = "Write the server's own `command` and `args`, or its `url`."
 
 
 class ClientServer(Struct):
-    """One server: `server` in hub.yaml's shape, or `problems` (at paths below the entry).
+    """One server at `place` in its file: `server` in hub.yaml's shape, or `problems` below that.
 
     `spelled` says where a path of `server` comes from, if it has another name in the file.
     """
@@ -80,6 +87,7 @@ class ClientServer(Struct):
     spelled: dict[Path, Path] = field(default_factory=dict[Path, Path])
     warnings: list[str] = field(default_factory=list[str])
     is_off: bool = False
+    place: Path = ()
 
     def theirs(self, path: Path) -> Path:
         """Return the path in the file of a path in `server`."""
@@ -107,6 +115,9 @@ def read_entry(raw: object) -> ClientServer:
             entry.server[key] = fields[said]
             if said != key:
                 entry.spelled.setdefault((key,), entry.spelled.get((said,), (said,)))
+    in_ms = fields.get("startup_timeout_ms")  # Codex has both
+    if isinstance(in_ms, int | float):
+        entry.server.setdefault("start_timeout", in_ms / 1000)
     _split_command(entry)
     _read_variables(fields, entry)
     _read_headers(fields, entry)

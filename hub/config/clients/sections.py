@@ -27,6 +27,7 @@ _THEIRS: Final = re.compile(
     r"|\$\{input:(?P<input>[^{}]+)\}"
     r"|\$\{(?P<place>workspaceFolder(?::[^{}]*)?|workspaceRoot|userHome|pathSeparator|/)\}"
 )
+_FILE: Final = re.compile(r"(?<!\$)\{(file:[^{}]+)\}")  # OpenCode
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_]\w*)")
 _WHOLE: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
 _SHELLS: Final = frozenset(
@@ -44,12 +45,17 @@ class Respelling(Struct, frozen=True):
     def entry(self, server: dict[str, Any]) -> dict[str, Any]:
         """Return a server, in the hub's shape, with the placeholders as the hub spells them."""
         shell = re.split(r"[\\/]", str(server.get("command", "")))[-1].removesuffix(".exe")
-        return {
+        made = {
             key: self._value(
                 value, bare=key != "command" and (key != "args" or shell not in _SHELLS)
             )
             for key, value in server.items()
         }
+        for key in {"env", "headers"} & made.keys():  # elsewhere no secret can be
+            if isinstance(texts := made[key], dict):
+                inner = cast("dict[str, Any]", texts).items()
+                made[key] = {name: _with_files(one) for name, one in inner}
+        return made
 
     def _value(self, value: Any, *, bare: bool) -> Any:
         if isinstance(value, str):
@@ -84,6 +90,10 @@ class Respelling(Struct, frozen=True):
         return literal(self.home or "~") if place == "userHome" else os.sep
 
 
+def _with_files(value: Any) -> Any:
+    return _FILE.sub(r"${\1}", value) if isinstance(value, str) else value
+
+
 _SECTIONS: Final[tuple[Path, ...]] = (
     (
         "mcpServers",
@@ -105,20 +115,11 @@ _NAMED: Final = 5
 
 
 class ClientConfig(Struct, frozen=True):
-    """The servers of an MCP client's config, by name; `places` says where each is in the file."""
+    """The servers of an MCP client's config, by name."""
 
     entries: dict[str, ClientServer]
-    places: dict[str, Path]
     section: Path
     warnings: tuple[str, ...]
-
-
-class PlacedEntry(Struct, frozen=True):
-    """One server of a client's config, and its place in the file."""
-
-    name: str
-    place: Path
-    entry: ClientServer
 
 
 class EditorInput(Struct, frozen=True):
@@ -143,22 +144,19 @@ def client_config(document: Document, context: LoadContext) -> ClientConfig | No
     found = list(_found(document, context, _SECTIONS))
     if not found:
         return None
-    entries: dict[str, ClientServer] = {}
-    places: dict[str, Path] = {}
-    for one in _placed(document, context, found):
-        entries[one.name], places[one.name] = one.entry, one.place
+    entries = dict(_placed(document, context, found))
     _check_any_is_on(document, found[0][0], entries)
     on = {name: entry for name, entry in entries.items() if not entry.is_off}
     warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
-    for name, entry in entries.items():
-        warnings += [f"{spelled(places[name])}: {one}" for one in entry.warnings]
-    return ClientConfig(on, places, found[0][0], tuple(warnings))
+    for entry in entries.values():
+        warnings += [f"{spelled(entry.place)}: {one}" for one in entry.warnings]
+    return ClientConfig(on, found[0][0], tuple(warnings))
 
 
 def entries_in(
     document: Document, context: LoadContext, sections: Sequence[Path] = ()
-) -> list[PlacedEntry]:
-    """Return all servers in a client's config, those that are turned off as well.
+) -> list[tuple[str, ClientServer]]:
+    """Return all servers in a client's config with their names, those that are turned off as well.
 
     `sections`: where to look; everywhere if there are none.
 
@@ -169,17 +167,18 @@ def entries_in(
 
 def _placed(
     document: Document, context: LoadContext, found: Iterable[tuple[Path, object]]
-) -> Iterator[PlacedEntry]:
+) -> Iterator[tuple[str, ClientServer]]:
     defaults = {one.id: one.default for one in inputs_in(document) if one.default is not None}
     respelling = Respelling(context.home, context.environment, defaults)
     for section, value in found:
         for name, key, raw in _named(document, section, value):
             entry = read_entry(raw)
+            entry.place = (*section, key)
             entry.server = respelling.entry(entry.server)
             if section == ("mcp",) and (hidden := _hidden_in_opencode(document.raw, name)):
                 entry.server["tools"] = {"deny": hidden}
                 entry.spelled["tools", "deny"] = ("tools",)
-            yield PlacedEntry(name, (*section, key), entry)
+            yield name, entry
 
 
 def _hidden_in_opencode(raw: ParsedConfig, server: str) -> list[str]:

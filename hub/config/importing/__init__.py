@@ -8,7 +8,6 @@ all the places it was found in), `LeftServer` (not carried over, and why).
 
 Read in this order:
 - `discovery`: the servers in the files of clients;
-- `carrying`: what of them the hub can use, merged and with names of their own;
-- `secrets`: variables in the place of secrets;
-- `hub_yaml`: the text of the config.
+- `carrying`: what of them the hub can use, merged and with names of their own; the config's text;
+- `secrets`: variables in the place of secrets.
 """

@@ -1,11 +1,12 @@
-"""Choose which servers of clients' configs the hub can use; merge those that are the same."""
+"""Choose the servers of clients that the hub can use, merge the same, and write a hub.yaml."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PureWindowsPath
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,6 +20,8 @@ from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
 from hub.config.source.syntax import as_text
+from hub.config.source.yaml_text import flow, quoted, scalar
+from hub.legible import on_one_line
 
 _LOGIN: Final = "logins are not taken over: say `auth: oauth`, then `roots-hub login`"
 _REASONS: Final[Mapping[str, str]] = {
@@ -131,7 +134,7 @@ def _named(
 
 
 def _where(source: FoundServer, path: Place) -> str:
-    return f"{source.path}: {spelled((*source.place, *source.entry.theirs(path)))}"
+    return f"{source.path}: {spelled((*source.entry.place, *source.entry.theirs(path)))}"
 
 
 def _usable(found: FoundServer, context: LoadContext) -> ParsedConfig | str:
@@ -236,3 +239,88 @@ class _Names:
 
 def _plain(server: Mapping[str, Any]) -> ParsedConfig:
     return {key: one for key, one in server.items() if one not in ({}, [], None)}
+
+
+_HEAD = """\
+# A config for roots-hub: one MCP endpoint in front of these servers. A client's folders (its
+# roots) are the only places that paths in tool calls may lead to.
+#
+#   roots-hub check --config {name} --connect     does everything start?
+#   roots-hub install cursor --config {name}      tell a client about it (or vscode, codex, ...)
+#
+# Every key is explained in hub.yaml.example, and `roots-hub schema` prints a JSON Schema for
+# editors. ${{NAME}} is a variable of the environment that the hub is started in.
+
+version: 1
+"""
+_FOLDERS = """\
+roots:
+  # Folders for clients that share none of their own. Relative paths start at this file.
+  # Clients that share folders are held to those, whatever is written here.
+  fallback: {folders}
+  # deny: ["**/.env"]         # what no call reaches, in any folder
+"""
+_NO_FOLDERS = """\
+# Clients that share folders are held to those. For clients that share none, name folders here;
+# else their calls are let through, with a warning. Relative paths start at this file.
+# roots:
+#   fallback: ["."]
+#   deny: ["**/.env"]         # what no call reaches, in any folder
+"""
+
+
+def hub_yaml(
+    name: str,
+    servers: Sequence[CarriedServer],
+    left: Iterable[LeftServer] = (),
+    *,
+    folders: Sequence[str] = (),
+    confine: str | None = None,
+) -> str:
+    """Return the text of a config with these servers, for a file of this name.
+
+    `left` are named in comments.
+    """
+    head = _HEAD.format(name=on_one_line(shlex.quote(name)))
+    places = _FOLDERS.format(folders=flow(list(folders))) if folders else _NO_FOLDERS
+    lines = [head, places, "servers:"]
+    for one in servers:
+        lines += _server(one, confine)
+    if not servers:
+        lines[-1] = "servers: {}"
+    rest = list(_left_out(left))
+    if rest:
+        lines += ["# Not carried over:", *rest]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _server(one: CarriedServer, confine: str | None) -> Iterator[str]:
+    if one.about:
+        yield on_one_line(f"  # {one.about}")
+    for source in one.sources:
+        yield on_one_line(f"  # from {source.client}, {source.where}")
+    for note in one.notes:
+        yield on_one_line(f"  # not carried over: {note}")
+    yield f"  {scalar(one.name)}:"
+    for key, value in one.server.items():
+        yield from _member(key, value)
+    if confine is not None and "command" in one.server:
+        yield f"    confine: {quoted(confine)}"
+    for need in one.needs:
+        yield f"    # needs the variable {need.name}"
+    yield ""
+
+
+def _member(key: str, value: object) -> Iterator[str]:
+    if isinstance(value, dict) and value and key in {"env", "headers"}:
+        yield f"    {key}:"
+        for name, one in cast("Mapping[str, object]", value).items():
+            yield f"      {scalar(name)}: {flow(one)}"
+    else:
+        yield f"    {key}: {flow(cast('object', value))}"
+
+
+def _left_out(left: Iterable[LeftServer]) -> Iterator[str]:
+    for one in left:
+        if one.why != "the hub itself":
+            yield on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}")

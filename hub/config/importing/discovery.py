@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from hub.config.clients.entries import ClientServer
 from hub.config.clients.locations import ClientFile
-from hub.config.clients.sections import EditorInput, PlacedEntry, entries_in, inputs_in
+from hub.config.clients.sections import EditorInput, entries_in, inputs_in
 from hub.config.fields import LoadContext
 from hub.config.source.documents import Document, read
 from hub.config.source.places import Path as Place
@@ -30,7 +30,6 @@ class FoundServer(Struct, frozen=True):
     client: str
     scope: str
     path: Path
-    place: Place
     name: str
     entry: ClientServer
     directory: Path
@@ -39,7 +38,7 @@ class FoundServer(Struct, frozen=True):
     @property
     def where(self) -> str:
         """Its place: `~/.cursor/mcp.json: mcpServers.files`, with the path in full."""
-        return f"{self.path}: {spelled(self.place)}"
+        return f"{self.path}: {spelled(self.entry.place)}"
 
 
 class BrokenFile(Struct, frozen=True):
@@ -92,11 +91,10 @@ def _document(file: ClientFile, context: LoadContext) -> Document | None:
 
 
 def _found(file: ClientFile, document: Document, context: LoadContext) -> Iterator[FoundServer]:
-    for one in entries_in(document, context, _sections(file)):
-        is_local = one.place[0] == "projects"
-        scope = "local" if is_local else file.scope
-        directory = _directory(file, one, context)
-        yield FoundServer(file.client, scope, file.path, one.place, one.name, one.entry, directory)
+    for name, entry in entries_in(document, context, _sections(file)):
+        scope = "local" if entry.place[0] == "projects" else file.scope
+        directory = _directory(file, entry.place, context)
+        yield FoundServer(file.client, scope, file.path, name, entry, directory)
 
 
 def _sections(file: ClientFile) -> tuple[Place, ...]:
@@ -105,10 +103,10 @@ def _sections(file: ClientFile) -> tuple[Place, ...]:
     return (file.section,) if file.section else ()
 
 
-def _directory(file: ClientFile, one: PlacedEntry, context: LoadContext) -> Path:
+def _directory(file: ClientFile, place: Place, context: LoadContext) -> Path:
     """Return where relative paths of an entry start: its project, else the home directory."""
-    if one.place[0] == "projects":
-        return Path(str(one.place[1]))
+    if place[0] == "projects":
+        return Path(str(place[1]))
     if file.scope == "file":
         parent = (context.directory / file.path).parent
         return parent.parent if parent.name in _FOLDERS else parent

@@ -70,6 +70,7 @@ class SecretVariables:
         """Return the name of the variable for a value: `wanted`, if no other value has it."""
         base = re.sub(r"\W+", "_", wanted, flags=re.ASCII).strip("_").upper() or "SECRET"
         prefix = re.sub(r"\W+", "_", server, flags=re.ASCII).strip("_").upper()
+        base = base.removeprefix(f"{prefix}_") if base.startswith(f"{prefix}_{prefix}_") else base
         longer = base if base.startswith(f"{prefix}_") else f"{prefix}_{base}"
         longer = longer.lstrip("0123456789_") or "SECRET"
         names = (longer if number == 1 else f"{longer}_{number}" for number in count(1))

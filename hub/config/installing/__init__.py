@@ -7,7 +7,7 @@ refused. Nothing here reads or writes a client's file; the record is in the stat
 Main types: `Installation` (what was done to one file, so that it can be undone).
 
 Read in this order:
-- `json_text`, `toml_text`, and `yaml_text` of `source`: a member of a section, in and out;
+- `json_text`, and `toml` and `yaml_text` of `source`: a member of a section, in and out;
 - `changes`: what installing and uninstalling make of a text, and the record of what is installed;
 - `own_entry`: the command that starts the hub, in the words of each client.
 """

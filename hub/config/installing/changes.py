@@ -12,13 +12,12 @@ import msgspec
 import yaml
 from msgspec import Struct, field
 
-from hub.config.installing import json_text, toml_text
+from hub.config.installing import json_text
 from hub.config.own_files import record_path
-from hub.config.source import yaml_text
+from hub.config.source import toml, yaml_text
 from hub.config.source.documents import Form, real_form
 from hub.config.source.strict_yaml import MISREAD
 from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
-from hub.config.source.toml import read_toml
 from hub.errors import StartError
 from hub.system.machine import Machine
 from hub.system.private_file import StateFile
@@ -59,12 +58,12 @@ class EntryEditedError(Exception):
 
 _WITH: Final[Mapping[Form, Callable[..., str]]] = {
     "json": json_text.with_member,
-    "toml": toml_text.with_member,
+    "toml": toml.with_member,
     "yaml": yaml_text.with_member,
 }
 _WITHOUT: Final[Mapping[Form, Callable[..., Iterator[str]]]] = {
     "json": json_text.without_member,
-    "toml": toml_text.without_member,
+    "toml": toml.without_member,
     "yaml": yaml_text.without_member,
 }
 
@@ -78,7 +77,7 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
     if form == "json":
         found = read_json(text)
     elif form == "toml":
-        found = read_toml(text)
+        found = toml.read_toml(text)
     else:
         try:
             found = yaml.safe_load(text)

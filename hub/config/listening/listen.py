@@ -32,6 +32,8 @@ from hub.config.fields import (
     SecondsOrZero,
     Secret,
     is_unread,
+    like,
+    read_by,
 )
 from hub.config.listening.auth import Auth
 from hub.errors import ConfigError
@@ -56,7 +58,6 @@ _EXAMPLES: Final = "Write a date (2027-01-31: the end of that day in UTC), or 20
 
 MIN_KEY: Final = 32
 """Characters of a key at least: nobody may guess it from what it has sealed."""
-_REPLICA: Final = re.compile(r"[a-z0-9-]{1,32}")
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED: Final = frozenset({LOCAL, STDIO, UNNAMED})
 """The principals of clients without a token of their own."""
@@ -71,13 +72,6 @@ def _sealing_key(value: object, secret: ValidatorFunctionWrapHandler) -> SecretS
     return key
 
 
-def _replica(text: str) -> str:
-    if not _REPLICA.fullmatch(text):
-        fix = "Write 1 to 32 lower-case letters, digits and -, as in a or eu-1."
-        raise FieldError("must be the short name of a replica", fix)
-    return text
-
-
 def _principal(text: str) -> str:
     if not _PRINCIPAL.fullmatch(text):
         what = "must be a name of up to 64 letters, digits, `.`, `_`, `@` and `-`"
@@ -86,37 +80,6 @@ def _principal(text: str) -> str:
         what = "is the name of clients without a token of their own"
         raise FieldError(what, "Choose another name.")
     return text
-
-
-def _sha256(text: str) -> str:
-    if not re.fullmatch(r"[0-9a-fA-F]{64}", text):
-        fix = "Write the 64 hexadecimal digits that `roots-hub token new NAME` prints."
-        raise FieldError("must be a SHA-256 hash", fix)
-    return text.lower()
-
-
-def _page_origin(text: str) -> str:
-    origin = origin_in(text)
-    if origin is None:
-        fix = "Write scheme, host and port alone, as in http://localhost:6274."
-        raise FieldError("must be the origin of a page", fix)
-    return origin
-
-
-def _public_name(text: str) -> str:
-    name = host_name(text)
-    if name is None:
-        fix = "Write one such as hub.example.com, without scheme, port, path or wildcard."
-        raise FieldError("must be a host name", fix)
-    return name
-
-
-def _host(text: str) -> str:
-    name = host_name(text)
-    if name is None:
-        fix = "Write one such as 127.0.0.1, without scheme and port."
-        raise FieldError("is no host name and no address", fix)
-    return name
 
 
 def _network(text: str) -> str:
@@ -128,14 +91,51 @@ def _network(text: str) -> str:
 
 
 SealingKey: TypeAlias = Annotated[Secret, WrapValidator(_sealing_key)]
-ReplicaName: TypeAlias = Annotated[str, AfterValidator(_replica)]
+ReplicaName: TypeAlias = Annotated[
+    str,
+    read_by(
+        like("[a-z0-9-]{1,32}"),
+        "must be the short name of a replica",
+        "Write 1 to 32 lower-case letters, digits and -, as in a or eu-1.",
+    ),
+]
 """What the ids of a replica's sessions begin with; a proxy tells replicas by it."""
 PrincipalName: TypeAlias = Annotated[str, AfterValidator(_principal)]
 """What a client is called in the audit log; what it has, nobody else gets."""
-Sha256: TypeAlias = Annotated[str, AfterValidator(_sha256)]
-Origin: TypeAlias = Annotated[str, AfterValidator(_page_origin)]
-HostName: TypeAlias = Annotated[str, AfterValidator(_public_name)]
-Host: TypeAlias = Annotated[str, StringConstraints(min_length=1), AfterValidator(_host)]
+Sha256: TypeAlias = Annotated[
+    str,
+    read_by(
+        like("[0-9a-fA-F]{64}"),
+        "must be a SHA-256 hash",
+        "Write the 64 hexadecimal digits that `roots-hub token new NAME` prints.",
+    ),
+    AfterValidator(str.lower),
+]
+Origin: TypeAlias = Annotated[
+    str,
+    read_by(
+        origin_in,
+        "must be the origin of a page",
+        "Write scheme, host and port alone, as in http://localhost:6274.",
+    ),
+]
+HostName: TypeAlias = Annotated[
+    str,
+    read_by(
+        host_name,
+        "must be a host name",
+        "Write one such as hub.example.com, without scheme, port, path or wildcard.",
+    ),
+]
+Host: TypeAlias = Annotated[
+    str,
+    StringConstraints(min_length=1),
+    read_by(
+        host_name,
+        "is no host name and no address",
+        "Write one such as 127.0.0.1, without scheme and port.",
+    ),
+]
 Network: TypeAlias = Annotated[str, AfterValidator(_network)]
 
 

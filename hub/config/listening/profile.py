@@ -104,10 +104,7 @@ class ProfileGuard(Part):
 
 
 def _strictest(value: object) -> object:
-    """Return the value of `guard`.
-
-    Raises: FieldError for a bare mode that would loosen.
-    """
+    """Return the value of `guard`. Raises: FieldError for a bare mode that would loosen."""
     found = mode_alone(value)
     guard = cast("Mapping[str, object]", found) if isinstance(found, Mapping) else None
     if guard is not None and guard.get("mode") in {"off", "report"}:

@@ -5,11 +5,10 @@ have any command run. So where calls or children may write it, a change applies 
 tightens; the rest waits for `roots-hub reload`. What is not known to tighten counts as loosening.
 
 Main types: `ConfigChange` (the config to take over, and what waits), `WritablePlace` (where calls
-or children may write), `ReloadReport` (what a reload did, for people).
+or children may write).
 
 Read in this order:
-- `tightening`: the split of a change, and its report; with it `orders`, which says of each key
-  what is tighter, and `folders`, which says it of lists of folders;
-- `changed_keys`: the keys in which two configs differ;
+- `tightening`: the keys in which two configs differ, and the split of a change; with it `orders`,
+  which says of each key what is tighter, and `folders`, which says it of lists of folders;
 - `writable`: whether the file lies where calls or children may write.
 """

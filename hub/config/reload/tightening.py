@@ -1,33 +1,140 @@
-"""Split a change of the config: what a running hub takes over now, what waits, and why; tell it."""
+"""Split a change of the config: the keys that differ, what a running hub takes over, what waits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 
 from hub.config.fields import Part, is_unread
-from hub.config.listening.listen import Listen, NamedToken
+from hub.config.listening.listen import Listen, NamedToken, PrincipalLimits
+from hub.config.listening.profile import Profile
 from hub.config.models import (
     Confine,
     Guard,
     HubConfig,
     RemoteServer,
+    Roots,
     StdioServer,
     ToolOverride,
     said_by,
 )
-from hub.config.reload.changed_keys import changed_keys, pattern_of, shown
 from hub.config.reload.folders import covered, shared_paths, tighter_roots
 from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by_key
-from hub.config.source.places import Path
-from hub.errors import ConfigError, Fault, HubError, StartError
-from hub.legible import on_one_line
-from hub.sessions.operator import ConfigState
+from hub.config.source.excerpts import shown_key
+from hub.config.source.places import Path, spelled
+from hub.specs import LeftOut
 
+ANY: Final = "*"
+"""Stands for the name of any server, tool or profile in a pattern."""
 _NO_OVERRIDE: Final = ToolOverride()
+_NO_LIMITS: Final = PrincipalLimits()
+
+
+def changed_keys(old: HubConfig, new: HubConfig) -> Iterator[Path]:
+    """Yield the keys that differ; a key that is not set is its default.
+
+    A server that only one config has, or that is left out of one, is a key as a whole. So is a
+    mapping such as `env`, and so are the profiles but for their limits.
+    """
+    for name in type(old).model_fields:
+        if name == "servers":
+            yield from _servers(old, new)
+        elif name == "profiles":
+            yield from _profiles(old, new)
+        else:
+            yield from _differing(_value(old, name), _value(new, name), (name,))
+
+
+def pattern_of(path: Path) -> str:
+    """Return a key with `*` for names of servers, tools and profiles: `servers.*.command`."""
+    names = [*map(str, path)]
+    if names[0] == "profiles" and len(names) > 1:
+        names[1] = ANY
+    if names[0] == "servers" and len(names) > 1:
+        names[1] = ANY
+        if names[2:4] == ["tools", "overrides"] and len(names) > 4:  # noqa: PLR2004 - the tool
+            names[4] = ANY
+    return ".".join(names)
+
+
+def shown(path: Path) -> str:
+    """Return a key as people read it, without what may be a secret in it."""
+    return spelled(tuple(shown_key(str(part), path[:at]) for at, part in enumerate(path)))
+
+
+def _servers(old: HubConfig, new: HubConfig) -> Iterator[Path]:
+    if _in_both(old.servers, new.servers) != _in_both(new.servers, old.servers):
+        yield ("servers",)  # their order
+    before, after = _entries(old), _entries(new)
+    for name in dict.fromkeys((*before, *after)):
+        was, is_now = before.get(name), after.get(name)
+        if isinstance(was, Part) and type(was) is type(is_now):
+            yield from _differing(was, is_now, ("servers", name))
+        elif was != is_now:
+            yield "servers", name
+
+
+def _profiles(old: HubConfig, new: HubConfig) -> Iterator[Path]:
+    if _without_limits(old) != _without_limits(new):
+        yield ("profiles",)
+    for name, was in old.profiles.items():
+        is_now = new.profiles.get(name, was)
+        yield from _differing(was.limits, is_now.limits, ("profiles", name, "limits"))
+
+
+def _without_limits(config: HubConfig) -> list[tuple[str, Profile]]:
+    """Return the profiles in their order: of several that fit the first one counts."""
+    return [
+        (name, one.model_copy(update={"limits": _NO_LIMITS}))
+        for name, one in config.profiles.items()
+    ]
+
+
+def _in_both(names: Iterable[str], others: Container[str]) -> list[str]:
+    return [name for name in names if name in others]
+
+
+def _entries(config: HubConfig) -> dict[str, Part | LeftOut]:
+    return {**{str(one.name): one for one in config.left_out}, **config.servers}
+
+
+def _differing(old: object, new: object, at: Path) -> Iterator[Path]:
+    pattern = pattern_of(at)
+    if pattern == "servers.*.guard":
+        was, is_now = said_by(cast("Guard | None", old)), said_by(cast("Guard | None", new))
+        for name in Guard.model_fields:
+            if was.get(name) != is_now.get(name):
+                yield *at, name
+    elif pattern == "servers.*.tools.overrides":
+        yield from _overrides(*cast("tuple[_Overrides, _Overrides]", (old, new)), at)
+    elif isinstance(old, Part) and type(old) is type(new):
+        for name in type(old).model_fields:
+            yield from _differing(_value(old, name), _value(cast("Part", new), name), (*at, name))
+    elif old != new:
+        yield at
+
+
+_Overrides = Mapping[str, ToolOverride]
+
+
+def _overrides(old: _Overrides, new: _Overrides, at: Path) -> Iterator[Path]:
+    for tool in dict.fromkeys((*old, *new)):
+        was, is_now = old.get(tool, _NO_OVERRIDE), new.get(tool, _NO_OVERRIDE)
+        yield from _differing(was, is_now, (*at, tool))
+
+
+def _value(part: Part, name: str) -> object:
+    value = getattr(part, name)
+    if isinstance(part, Roots) and name == "fallback":
+        return "fallback" in part.model_fields_set, value  # an empty list grants nothing
+    if isinstance(part, ToolOverride) and name == "arguments":
+        return tuple(part.arguments.items())  # of two pointers to one argument the later one counts
+    return value
+
+
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NOBODYS: Final = NamedToken(name="nobody", sha256="0" * 64)
 """No text is known that has this hash."""
@@ -227,73 +334,3 @@ def _tighter_overrides(
 
 def _tightest(pattern: str, old: object, new: object) -> object:
     return order_of(pattern).tighter(old, new)
-
-
-MOST_FAULTS = 3
-"""So many mistakes of a file are told in its state; the log has all."""
-
-
-class ReloadReport(Struct, frozen=True):
-    """What a reload took over, what waits for the user (and `because` of what), and what failed.
-
-    `error`: why nothing was taken over, but that tokens or issuers were taken out. `file` is the
-    name of the config. `earlier` was taken over by the reload before: a hub may notice a change
-    before the user asks. `is_in_force`: there is a client that it is in force for.
-    """
-
-    file: str | None = None
-    taken: tuple[str, ...] = ()
-    waiting: tuple[WaitingKey, ...] = ()
-    restart: tuple[str, ...] = ()
-    error: str | None = None
-    because: str | None = None
-    earlier: tuple[str, ...] = ()
-    is_in_force: bool = True
-
-    def lines(self) -> list[str]:
-        """Return the report as lines for a terminal."""
-        if self.error is not None:
-            what = "Nothing was taken over: the config that was in force stays."
-            if self.taken:
-                what = f"Taken over: what is taken out of {', '.join(self.taken)}; nothing else."
-            return [what, *self.error.splitlines()]
-        return [on_one_line(line) for line in self._lines()]
-
-    def _lines(self) -> Iterator[str]:
-        if not self.is_in_force:
-            yield f"No client is there: the next one gets {self.file} as it is then."
-            return
-        if self.taken:
-            yield f"Taken over from {self.file}: {', '.join(self.taken)}"
-        if self.waiting:
-            yield f"Waiting for `roots-hub reload`, as {self.because}:"
-            yield from (f"  {one.key}: {one.why}" for one in self.waiting)
-        if self.restart:
-            yield f"After a restart of the hub: {', '.join(self.restart)}"
-        if not (self.taken or self.waiting or self.restart):
-            yield f"{self.file} has nothing new."
-            if self.earlier:
-                yield f"Taken over before: {', '.join(self.earlier)}"
-
-    def state(self) -> ConfigState:
-        """Return the state of the config file after a reload without error."""
-        waiting = tuple(one.key for one in self.waiting)
-        return ConfigState(self.file, None, waiting, self.restart)
-
-
-def faults_of(error: HubError) -> tuple[Fault, ...]:
-    """Return the mistakes that an error names, with remedies."""
-    if isinstance(error, ConfigError):
-        return error.faults
-    if isinstance(error, StartError):
-        return (Fault("", error.what, error.fix),)
-    what, _, fix = str(error).partition("\n")
-    return (Fault("", what, fix),)
-
-
-def told(faults: tuple[Fault, ...]) -> str:
-    """Return the first mistakes as sentences, without the lines of the file."""
-    sentences = [on_one_line(f"{one.said}. {one.fix}") for one in faults[:MOST_FAULTS]]
-    if len(faults) > MOST_FAULTS:
-        sentences.append(f"And {len(faults) - MOST_FAULTS} more.")
-    return " ".join(sentences)

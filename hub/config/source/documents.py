@@ -44,10 +44,7 @@ class Document:
     """The text of a config and its value `raw`; `origin` names it in errors."""
 
     def __init__(self, origin: str, text: str, form: Form) -> None:
-        """Parse a text.
-
-        Raises: ConfigError if that is not possible, with all mistakes.
-        """
+        """Parse a text. Raises: ConfigError if that is not possible, with all mistakes."""
         self.origin = origin
         self.form: Form = real_form(text, form)
         self.text = text

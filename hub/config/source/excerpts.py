@@ -21,6 +21,8 @@ _OWN_SECRETS: Final = frozenset({"token", "tokens", "keys"})
 _LONG_WORD: Final = re.compile(r"[A-Za-z0-9_-]{16,}")
 _LETTER: Final = re.compile(r"[A-Za-z]")
 _DIGIT: Final = re.compile(r"[0-9]")
+_NAME: Final = re.compile(r"(?:[A-Z]+\d{0,3}|\d{1,3})(?:_(?:[A-Z]+\d{0,3}|\d{1,3}))+")
+"""The name of a variable: words in capitals, which may end with a number."""
 _REVEALING: Final = re.compile(r"[=@?#]")
 _PLACEHOLDER: Final = re.compile(
     r"(\$\{\{ *\w+\.\w+ *\}\}"
@@ -94,7 +96,8 @@ def masked(text: str) -> str:
 
 def _is_random(word: str) -> bool:
     """Return whether a long word looks like a key or a token: it has letters and digits."""
-    return _LETTER.search(word) is not None and _DIGIT.search(word) is not None
+    has_both = _LETTER.search(word) is not None and _DIGIT.search(word) is not None
+    return has_both and _NAME.fullmatch(word) is None
 
 
 def shown_key(key: str, around: Path) -> str:

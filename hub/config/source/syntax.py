@@ -38,10 +38,7 @@ def twice(key: str, at: int) -> Mistake:
 
 
 def awkward(where: str) -> NoReturn:
-    """Refuse to edit what is written at `where`.
-
-    Raises: ConfigError.
-    """
+    """Refuse to edit what is written at `where`. Raises: ConfigError."""
     raise ConfigError(
         where,
         "cannot be edited safely in the form it is written in",

@@ -17,7 +17,7 @@ from hub.app.machine import this_machine
 from hub.children.link import ChildConnection
 from hub.cli.check import command, plans
 from hub.config.models import json_schema
-from hub.config.records import BareNames, names_record, recorded, settled
+from hub.config.own_files import BareNames, names_record, recorded, settled
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchPlan
 from hub.specs import ServerSpec
@@ -791,7 +791,8 @@ def test_check_tells_which_secrets_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], top: Path
 ) -> None:
     env = {"A": "${file:none}", "B": "${cmd:no-such-command a}", "C": "${keyring:s/u}"}
-    far = {"url": "https://far.example/mcp", "auth": {"keep": "keyring"}}
+    auth = {"client_id": "x", "client_secret": "${file:none}", "issuer": "https://i.example"}
+    far = {"url": "https://far.example/mcp", "auth": {**auth, "keep": "keyring"}}
     configure(monkeypatch, {"a": {"command": sys.executable, "env": env}, "far": far})
     monkeypatch.setitem(sys.modules, "keyring", None)
     assert run("check", "--json") == 1
@@ -809,6 +810,13 @@ def test_check_tells_which_secrets_cannot_be_read(
             "fix": "Write the secret into it, or correct the path.",
         },
         {"level": "problem", "about": "secrets", "where": "servers.a.env.C", **keyring},
+        {
+            "level": "problem",
+            "about": "secrets",
+            "where": "servers.far.auth.client_secret",
+            "what": f"there is no file {top}/none",
+            "fix": "Write the secret into it, or correct the path.",
+        },
         {"level": "problem", "about": "secrets", "where": "servers.far.auth.keep", **keyring},
     ]
     assert (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.check.kernel_trial import confinement_report
+from hub.cli.check.trials import confinement_report
 from hub.cli.main import main
 from hub.confinement import landlock
 from hub.confinement.confined_launch import this_kernel

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.attach.frames import ANSWER, frame
-from hub.cli.doctor.config_files import modes
+from hub.cli.doctor.configs import modes
 from hub.cli.doctor.scene import LookedAtConfig, surroundings_now
 from tests.kit.patients import ENTRY, Patient
 
@@ -223,7 +223,7 @@ def test_another_users_config_is_copied_over_no_file(
     monkeypatch.setenv("HOME", str(patient.home))
     seen = replace(scene, configs=[LookedAtConfig(str(elsewhere), elsewhere)])
     with monkeypatch.context() as changed:
-        changed.setattr("hub.cli.doctor.config_files.status", others)
+        changed.setattr("hub.cli.doctor.configs.status", others)
         (found, *_) = modes(seen)
     assert found.what.startswith("belongs to another user")
     shell, away = ["/bin/sh", "-c", found.fix], patient.programs

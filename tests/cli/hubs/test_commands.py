@@ -244,7 +244,7 @@ def test_a_hub_of_the_user_who_runs_the_tests_is_not_stopped(
         monkeypatch.setattr("hub.attach.runtime_directory.runtime_paths", runtime_paths)
         assert main(["stop", "--all"]) == 0
     assert not two
-    assert "stopped" not in capsys.readouterr().out
+    assert capsys.readouterr().out == "no hub is running\n"
 
 
 def test_a_reload_names_the_file_in_full_as_its_hub_may_have_been_started_elsewhere(

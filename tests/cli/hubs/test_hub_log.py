@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from hub.audit.open_file import UnfitFileError
-from hub.cli.hubs import hub_log
-from hub.cli.hubs.hub_log import HubLog
+from hub.cli.hubs import shared_hub
+from hub.cli.hubs.shared_hub import HubLog
 
 
 def test_a_large_log_is_moved_aside_once(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_where_no_new_log_can_be_made_the_old_one_goes_on(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as inner:
-        inner.setattr(hub_log, "open_to_add", full)
+        inner.setattr(shared_hub, "open_to_add", full)
         with pytest.raises(OSError, match="No space left"):
             log.write("one that fills it\n")
         with pytest.raises(OSError, match="No space left"):

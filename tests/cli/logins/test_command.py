@@ -43,7 +43,9 @@ def test_it_is_shown_who_is_logged_in(
     files: LoginFiles, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run("login") == 0
-    assert capsys.readouterr().out == "far  nobody is logged in: roots-hub login far\n"
+    assert capsys.readouterr().out == (
+        "far  nobody is logged in: roots-hub login far --config hub.yaml\n"
+    )
     files.write(URL, LOGIN)
     assert run("login") == 0
     assert capsys.readouterr().out == f"far  logged in by {LOGIN.issuer}\n"

@@ -7,8 +7,8 @@ from urllib.parse import parse_qs
 import httpx2
 import pytest
 
-from hub.cli.logins.device_grant import GRANT, DeviceCode, DeviceLogin
 from hub.cli.logins.flow import LoginFailedError, log_in
+from hub.cli.logins.logging_in import GRANT, DeviceCode, DeviceLogin
 from hub.logins.login import Login, LoginSettings
 
 URL: Final = "https://mcp.example.com/mcp"

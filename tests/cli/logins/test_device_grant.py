@@ -8,8 +8,8 @@ import httpx2
 import pytest
 from msgspec.structs import replace
 
-from hub.cli.logins.device_grant import GRANT, LONGEST, DeviceCode, DeviceGrant
 from hub.cli.logins.flow import LoginFailedError
+from hub.cli.logins.logging_in import GRANT, LONGEST, DeviceCode, DeviceGrant
 from hub.logins.login import RegisteredClient
 
 PLACE: Final = "https://login.example.com/token"

@@ -13,7 +13,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from msgspec.structs import replace
 
-from hub.cli.logins import logging_out
+from hub.cli.logins import command
 from hub.errors import StartError
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
@@ -63,7 +63,7 @@ def files(tmp_path: Path) -> LoginFiles:
 def log_out(files: LoginFiles, login: Login | None = None) -> int:
     if login is not None:
         files.write(URL, login)
-    code = logging_out.perform("far", URL, files)
+    code = command.log_out("far", URL, files)
     assert files.read(URL) is None
     return code
 
@@ -118,7 +118,7 @@ def test_a_login_that_cannot_be_forgotten_is_an_error(files: LoginFiles, tmp_pat
     kept.unlink()
     kept.mkdir()
     with pytest.raises(StartError, match="logins"):
-        logging_out.perform("far", URL, files)
+        command.log_out("far", URL, files)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no lock on Windows")
@@ -138,7 +138,7 @@ def test_a_logout_waits_for_a_hub_that_renews_the_login(
         begun, go_on = portal.call(anyio.Event), portal.call(anyio.Event)
         renewal = portal.start_task_soon(renewing, begun, go_on)
         portal.call(begun.wait)
-        logout = Thread(target=logging_out.perform, args=("far", URL, files))
+        logout = Thread(target=command.log_out, args=("far", URL, files))
         logout.start()
         assert issuer.revoked == []
         portal.call(go_on.set)
@@ -165,7 +165,7 @@ def test_a_process_that_holds_a_login_for_ever_does_not_keep_it(
         begun, end = portal.call(anyio.Event), portal.call(anyio.Event)
         portal.start_task_soon(holding, begun, end)
         portal.call(begun.wait)
-        assert logging_out.perform("far", URL, files, patience=0.05) == 0
+        assert command.log_out("far", URL, files, patience=0.05) == 0
         assert files.read(URL) is None
         portal.call(end.set)
     assert "no time" in capsys.readouterr().err

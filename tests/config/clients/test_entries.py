@@ -34,6 +34,10 @@ def test_h14_entries_are_taken_as_they_are() -> None:
         ({"httpUrl": "u", "url": "v"}, {"url": "u", "transport": "http"}),
         ({"command": "x", "headers": {}, "env": None}, {"command": "x"}),
         ({"type": "local", "command": "x"}, {"command": "x"}),
+        (
+            {"command": "x", "startup_timeout_ms": 20500},
+            {"command": "x", "start_timeout": 20.5},
+        ),
         ({"source": "custom", "command": "x", "settings": {}}, {"command": "x"}),
         (
             {"type": "local", "command": ["x", "y"], "environment": {"A": "b"}},

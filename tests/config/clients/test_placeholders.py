@@ -38,3 +38,10 @@ def test_what_a_shell_replaces_is_left_to_it() -> None:
     made = SPELLING.entry({"command": "/bin/sh", "args": ["-c", script], "env": {"A": script}})
     assert made["args"] == ["-c", "echo $TOKEN > ${OUT}"]
     assert made["env"] == {"A": "echo ${TOKEN} > ${OUT}"}
+
+
+def test_the_file_of_a_secret_stays_one() -> None:
+    values = {"A": "Bearer {file:~/.token}", "B": "${file:token}"}
+    made = SPELLING.entry({"args": ["{file:line}"], "env": values, "headers": values})
+    ours = {"A": "Bearer ${file:~/.token}", "B": "${file:token}"}
+    assert made == {"args": ["{file:line}"], "env": ours, "headers": ours}

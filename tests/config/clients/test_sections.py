@@ -51,7 +51,7 @@ def test_each_program_has_its_servers_in_a_place_of_its_own(
     found = read(raw)
     assert found.section == section
     assert found.entries["a"].server["command"] == "x"
-    assert found.places["a"] == (*section, "a")
+    assert found.entries["a"].place == (*section, "a")
     assert found.warnings == ()
 
 
@@ -72,7 +72,8 @@ def test_tools_that_opencode_hides_stay_hidden(tools: dict[str, bool], deny: lis
 
 def test_a_list_of_servers_has_their_names_inside() -> None:
     found = read({"name": "x", "mcpServers": [{"name": "a", **STDIO}, {"url": "https://x"}]})
-    assert found.places == {"a": ("mcpServers", 0), "server-2": ("mcpServers", 1)}
+    places = {name: one.place for name, one in found.entries.items()}
+    assert places == {"a": ("mcpServers", 0), "server-2": ("mcpServers", 1)}
 
 
 def test_claude_codes_own_file_has_servers_of_the_user_and_of_the_project() -> None:
@@ -89,7 +90,7 @@ def test_claude_codes_own_file_has_servers_of_the_user_and_of_the_project() -> N
         "a": "x",
         "b": "y",
     }
-    assert found.places["b"] == ("projects", "/w", "mcpServers", "b")
+    assert found.entries["b"].place == ("projects", "/w", "mcpServers", "b")
     assert found.warnings == ("ignored: numStartups",)
 
 

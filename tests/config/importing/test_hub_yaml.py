@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hub.config.clients.entries import ClientServer
-from hub.config.importing.carrying import CarriedServer, LeftServer
+from hub.config.importing.carrying import CarriedServer, LeftServer, hub_yaml
 from hub.config.importing.discovery import FoundServer
-from hub.config.importing.hub_yaml import hub_yaml
 from hub.config.source.strict_yaml import read_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
@@ -35,7 +34,9 @@ SERVERS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 def test_what_is_written_is_read_again(
     servers: dict[str, dict[str, Any]], name: str, folders: list[str]
 ) -> None:
-    source = FoundServer("cursor", "user", Path("/x"), ("a", name), name, ClientServer(), Path("/"))
+    source = FoundServer(
+        "cursor", "user", Path("/x"), name, ClientServer(place=("a", name)), Path("/")
+    )
     made = [
         CarriedServer(key, server, (source,), (name,), about=name)
         for key, server in servers.items()

@@ -95,6 +95,7 @@ def test_what_is_no_secret_stays(name: str, value: str) -> None:
     [
         (["--token", "t", "x"], ["--token", "${GIT_TOKEN}", "x"]),
         (["--api-key=k"], ["--api-key=${GIT_API_KEY}"]),
+        (["--git-api-key=k"], ["--git-api-key=${GIT_API_KEY}"]),
         (["-e", "API_KEY=k"], ["-e", "API_KEY=${API_KEY}"]),
         (
             ["--header", "Authorization: Bearer t"],

@@ -16,9 +16,8 @@ from hypothesis.strategies import SearchStrategy
 from hub.config.fields import LoadContext
 from hub.config.models import HubConfig, RemoteServer, StdioServer
 from hub.config.operator_roots import PathContext, operator_roots
-from hub.config.reload.changed_keys import changed_keys
 from hub.config.reload.orders import ORDERS
-from hub.config.reload.tightening import config_change
+from hub.config.reload.tightening import changed_keys, config_change
 from hub.config.to_specs import usable_servers
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.keys.vocabulary import Kind

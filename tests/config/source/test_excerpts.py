@@ -87,9 +87,20 @@ def test_a_long_line_of_a_syntax_error_is_cut() -> None:
         ("@modelcontextprotocol/server-filesystem", ("args", 0), False),
         ("ghp_0123456789abcdefghij", ("args", 0), False),
         ("--key=x", ("args", 0), False),
+        ("CONTEXT7_API_KEY", ("a",), True),
+        ("AKIAIOSFODNN7EXAMPLE", ("a",), False),
+        ("A7F3K9Q2_M4X8B1C6", ("a",), False),
         ("x", ("env", "A"), False),
         ("x", ("a", "password"), False),
     ],
 )
 def test_what_may_be_a_secret_is_not_shown(value: str, path: Path, may: bool) -> None:
     assert may_be_shown(value, path) is may
+
+
+def test_the_name_of_a_variable_is_no_secret() -> None:
+    text = "headers:\n  CONTEXT7_API_KEY: ${CTX_CONTEXT7_API_KEY}"
+    what = "the variable CTX_CONTEXT7_API_KEY is not set"
+    fault = Document("f", text, "yaml").fault(("headers", "CONTEXT7_API_KEY"), what, "f")
+    assert fault.said == f"f: headers.CONTEXT7_API_KEY: {what}"
+    assert fault.excerpt.splitlines()[2] == "2 |   CONTEXT7_API_KEY: ${CTX_CONTEXT7_API_KEY}"
