@@ -184,6 +184,27 @@ def nothing_waits_for_the_disk() -> Generator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def directories_without_links(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Let `mktemp`, and so `tmp_path`, make a directory and no more.
+
+    It would renew a link to the last one of a name, too. Where that waits for the disk, as where
+    ext4 discards what is free at once, it takes longer than most tests do.
+    """
+    top, numbers = tmp_path_factory.getbasetemp(), itertools.count()
+
+    def make(name: str, **_: bool) -> Path:
+        path = (
+            top / f"{name[:25]}{next(numbers)}"
+        )  # some tests have a socket there: paths are short
+        path.mkdir(0o700)
+        return path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tmp_path_factory, "mktemp", make)
+        yield
+
+
 @pytest.fixture(scope="session")
 def new_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give ever new paths below one directory; a hub makes the one that it keeps something in."""
