@@ -23,6 +23,7 @@ from typing import Any
 import httpcore2
 import pytest
 import structlog
+from _pytest.runner import runtestprotocol
 from hypothesis import HealthCheck, settings
 from structlog.dev import ConsoleRenderer, plain_traceback
 
@@ -109,6 +110,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: rank(item.path))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Tell once of a test that passes, where another process is told of it.
+
+    Six messages for each take as long as most tests do. With -n0 `--durations` shows the setups.
+    """
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return None
+    reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    has_passed = all(report.passed for report in reports)
+    for report in reports:
+        if report.when == "call" or not has_passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    return True
+
+
 @pytest.fixture(scope="session")
 def anyio_backend() -> Backend:
     return FAST
@@ -167,17 +184,64 @@ def nothing_waits_for_the_disk() -> Generator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def directories_without_links(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """Let `mktemp`, and so `tmp_path`, make a directory and no more.
+
+    It would renew a link to the last one of a name, too. Where that waits for the disk, as where
+    ext4 discards what is free at once, it takes longer than most tests do.
+    """
+    top, numbers = tmp_path_factory.getbasetemp(), itertools.count()
+
+    def make(name: str, **_: bool) -> Path:
+        path = (
+            top / f"{name[:25]}{next(numbers)}"
+        )  # some tests have a socket there: paths are short
+        path.mkdir(0o700)
+        return path
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tmp_path_factory, "mktemp", make)
+        yield
+
+
 @pytest.fixture(scope="session")
 def new_caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Give ever new paths below one directory: `mktemp` would search it for each of them."""
+    """Give ever new paths below one directory; a hub makes the one that it keeps something in."""
     top = tmp_path_factory.mktemp("caches")
     return (top / str(number) for number in itertools.count())
 
 
+@pytest.fixture(scope="session", autouse=True)
+def loggers_read_what_is_configured() -> Generator[None]:
+    """Keep no logger from being used once more: it would keep what it was configured for."""
+    configure = structlog.configure
+
+    def uncached(**options: Any) -> None:
+        options.pop("cache_logger_on_first_use", None)
+        configure(**options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(structlog, "configure", uncached)
+        yield
+
+
 @pytest.fixture(autouse=True)
-def cache_of_the_test(new_caches: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no test see the servers' lists that the hub of another test has kept."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(next(new_caches)))
+def own_cache_and_logs(new_caches: Iterator[Path]) -> Generator[None]:
+    """Let no test see what the hub of another one has kept of its servers, or how it logs.
+
+    One fixture for both, and no other: what each test has is what most tests take longest for.
+    """
+    os.environ["XDG_CACHE_HOME"] = str(next(new_caches))
+    root, hub, configured = logging.getLogger(), logging.getLogger("hub"), structlog.get_config()
+    handlers, levels = root.handlers[:], (root.level, hub.level)
+    yield
+    if structlog.get_config() != configured:
+        structlog.reset_defaults()
+        structlog.configure(processors=LOGS)
+        root.handlers[:] = handlers
+        root.setLevel(levels[0])
+        hub.setLevel(levels[1])
 
 
 @pytest.fixture(scope="session")
@@ -270,27 +334,3 @@ def libc(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], None]:
         monkeypatch.setattr(ctypes, "CDLL", load)
 
     return give
-
-
-@pytest.fixture(autouse=True)
-def own_logs(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
-    """Let a test that configures the log, as `main` does, change it for no other test."""
-    root, hub, configure = logging.getLogger(), logging.getLogger("hub"), structlog.configure
-    handlers, levels = root.handlers[:], (root.level, hub.level)
-    is_configured = False
-
-    def uncached(**options: Any) -> None:
-        nonlocal is_configured
-        is_configured = True
-        # A logger that was used once would keep what it was configured for.
-        options.pop("cache_logger_on_first_use", None)
-        configure(**options)
-
-    monkeypatch.setattr(structlog, "configure", uncached)
-    yield
-    if is_configured:
-        structlog.reset_defaults()
-        configure(processors=LOGS)
-        root.handlers[:] = handlers
-        root.setLevel(levels[0])
-        hub.setLevel(levels[1])

@@ -1,5 +1,7 @@
 import json
 import os
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import cast
@@ -96,9 +98,6 @@ def world_of(row: JsonObject, top: Path) -> tuple[CallContext, JsonObject]:
     links: LinkReader = Directories()
     flavour, cwd = {"darwin": MACOS, "windows": WINDOWS}.get(str(row["platform"]), POSIX), None
     if flavour is POSIX:
-        top = top.resolve()
-        if row.get("fs_setup"):
-            planted(row, top)
         row = cast("JsonObject", placed(row, str(top)))
         env["HOME"] = f"{top}/home"
         links = CachedDisk(OsDisk())
@@ -115,17 +114,23 @@ def world_of(row: JsonObject, top: Path) -> tuple[CallContext, JsonObject]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Plant the tree of the rows that change nothing in it."""
-    return plant(tmp_path_factory.mktemp("project"), *PROJECT)
+def tree_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[JsonObject], Path]:
+    """Plant the tree of a row once for all rows with the same: none changes anything in it."""
+
+    @cache
+    def tree(setup: str) -> Path:
+        top = tmp_path_factory.mktemp("tree").resolve()
+        planted({"fs_setup": json.loads(setup)}, top)
+        return top
+
+    return lambda row: tree(json.dumps(row.get("fs_setup", [])))
 
 
 @pytest.mark.parametrize("row", JUDGED, ids=[str(row["id"]) for row in JUDGED])
 def test_the_catalogue_is_judged_as_it_says(
-    row: JsonObject, project: Path, request: pytest.FixtureRequest
+    row: JsonObject, tree_of: Callable[[JsonObject], Path]
 ) -> None:
-    top: Path = request.getfixturevalue("tmp_path") if row.get("fs_setup") else project
-    world, arguments = world_of(row, top)
+    world, arguments = world_of(row, tree_of(row))
     verdict = judge(arguments, world, schema=row.get("tool_schema"))
     assert ("deny" if isinstance(verdict, Refused) else "allow") == row["expect"], verdict
 

@@ -31,14 +31,17 @@ TREE = (
         "root/state/other",
         "root/link => conf",
         "root/to => conf/hub.yaml",
+        "root/AUDIT.jsonl => audit.jsonl",
+        "root/pl => /proc/self/cwd",
     ),
 )
 PATH: Json = {"type": "object", "properties": {"path": {"type": "string"}}}
 
 
-@pytest.fixture
-def top(tmp_path: Path) -> Path:
-    top = plant(tmp_path, *TREE)
+@pytest.fixture(scope="module")
+def top(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Plant the tree once: what is judged is not done."""
+    top = plant(tmp_path_factory.mktemp("top"), *TREE)
     os.link(top / "root/conf/hub.yaml", top / "root/hard.yaml")
     os.link(top / "root/state/roots-hub/key", top / "root/hard-key")
     return top
@@ -126,8 +129,6 @@ def test_keys_are_not_even_read(
     ],
 )
 def test_own_files_are_found_in_any_argument(top: Path, arguments: JsonObject) -> None:
-    if "sheets" in arguments:
-        plant(top, "root/AUDIT.jsonl => audit.jsonl")
     assert is_own(judged(top, arguments))
 
 
@@ -279,7 +280,6 @@ def test_with_the_guard_off_or_no_roots_nothing_else_is_refused(top: Path) -> No
     ],
 )
 def test_by_proc_they_are_reached_as_little(top: Path, path: str, *, refused: bool) -> None:
-    plant(top, "root/pl => /proc/self/cwd")
     value = path.replace("R", f"{top}/root")
     rootless = context(share(), top / "root", enforcing=False)
     assert is_own(judged(top, {"path": value}, world=rootless)) is refused

@@ -329,8 +329,11 @@ def test_a_list_of_many_short_texts_is_refused_without_much_more_memory() -> Non
 
 @pytest.mark.parametrize("begins", range(7 * 5))
 def test_what_counts_does_not_depend_on_where_a_long_text_is_cut(begins: int) -> None:
-    """It is counted in portions, whose ends fall on each sign of a text of 7 and of a list of 5."""
-    line = b"[" + b" " * begins + b",".join([b'"[[[["'] * 200_000 + [b"[[]]"] * 1000) + b"]"
+    """It is counted in portions, whose ends fall on each sign of a text of 7 and of a list of 5.
+
+    The sixteenth portion of 64 KiB ends among the lists.
+    """
+    line = b"[" + b" " * begins + b",".join([b'"[[[["'] * 149_500 + [b"[[]]"] * 1000) + b"]"
     assert decode_strict(line)
 
 

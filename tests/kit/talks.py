@@ -118,7 +118,7 @@ async def talking(transport: Transport, way: Way) -> AsyncGenerator[CallTalk]:
 @asynccontextmanager
 async def _line(transport: Transport, child: FakeChild) -> AsyncGenerator[ClientLine]:
     if transport == "stdio":
-        async with served(child) as terminal:
+        async with served(child, hurried_answers=0) as terminal:  # the call has none at the end
             await terminal.shake_hands(QUESTIONED)
             yield OnStdio(terminal)
         return
