@@ -142,8 +142,6 @@ def told_by_others(
     if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
         is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
-    if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
-        return Kind.PAYLOAD, "the tool's name says a database"
     is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
     is_code = kind is Kind.WEAK and last == "source" and is_of_cell
     if is_code and not vocabulary.MENTIONS_FILES.search(described):

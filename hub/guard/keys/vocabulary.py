@@ -127,7 +127,6 @@ DATA_BESIDE = _table(
     " | params parameters bindings",
     "query || variables",
     "table table_name tableName table_id tableId || row rows record records data values where",
-    "function_name functionName FunctionName || payload Payload",
     "collection collectionName || filter pipeline update projection sort definition query document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
     " || values data rows cells table_data tableData",
@@ -144,12 +143,6 @@ OF_CONTAINERS = _table(
     " | command cmd"
 )
 """The same of a container that each call names."""
-KEPT_WORDS = _words(
-    "redis hset hget hgetall hdel hexists lpush rpush lpop rpop lrange sadd srem smembers zadd zrem"
-    " zrange xadd xrange xdel"
-)
-"""In a tool's name: its keys and values are those of a database that is no folder."""
-KEPT = _words("key name field value member channel")
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
 FILE_PATTERNS = _words(
@@ -221,15 +214,11 @@ SAYS_ON_DISK = _says(
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
-    r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
-    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?"
-    r"|(?:(?:the|absolute|full|working|target|destination|source|mount|file|directory) )*"
-    r"(?:path|directory|folder) (?:inside|in|within) (?:the |a )?(?:(?:docker|running|target) )?"
-    r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
-    r"(?!.*\b(?:host|local|machine|or)\b).*"
-    r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
-    r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
+    r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
+    r"|(?:\w+ )?file path \([\w ]*\bon (?:the )?remote (?:server|host)\)\.?"
+    r"|(?:(?:the|absolute|full|working|mount|\w+) ){0,3}(?:path|directory|folder)"
+    r" (?:inside|in|within) (?:the |a )?(?:\w+ )?(?:container|pod)"
+    r"(?! (?:file|folder|directory|format)s?\b)(?!.*\b(?:host|local|machine|or)\b).*"
 )
 """A whole description of what is none of this machine, unless the key says "local" or "host"."""
 HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
@@ -319,21 +308,17 @@ SAYS_FILE = _says(
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
 SAYS_INPUT_FILE = _says(
-    r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
-    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b"
+    r"(?:the |an? )?(?:\w+ )?(?:or (?:an? )?)?(?:files?|director(?:y|ies)|folders?)\b"
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
 OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
-    r"\s*(?:(?:the |an? |local |file |note )*(?:location(?= (?:of|on)\b|\s*(?:\n|$))|note path\b)"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
+    r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
+    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|note path)(?: ?name)?"
+    r"(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] | (?:with|containing|for|in|of|on|whose|that)\b"
+    r"| to (?:run|read|open|load|execute|use|parse|send|upload|search in))"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
-    r"|(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
-    r"(?:(?!(?:of|to|in|into|for|from|with|the|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,3}?(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
-    r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
-    r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
-    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
-    r"|(?:search|look) for)))"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
 SAYS_NAMED_BY_PATH = _says(
@@ -370,26 +355,13 @@ SAYS_DATA = _says(
 SAYS_CONTENT = _says(
     r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b|^base64(?![^\n]* or\b)"
 )
+_FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
-    r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
-    r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
-    r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
-    r"|\bfile ?paths? or (?:the |an? |inline |raw )*"
-    r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b"
-    r"|(?:\bor (?:an? |the |local |absolute |relative |full |\.?\w+ )?"
-    r"(?:file ?paths?\b|paths? to\b)"
-    r"|^(?:optional:? )?(?:the |an? )?(?:\w+ ){0,2}?(?:file ?paths?\b(?!')|paths? or\b))"
-    r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
-    r"|^(?:either |optional:? )?(?:an? |the |inline |raw )*(?:\w+ )?"
-    r"(?:text|string|content|code|html|markdown|json|yaml|xml|sql|svg|base64|data|url)s?"
-    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?"
-    r"(?:an? |the |local |absolute |relative |\.\w+ )*(?:path|file)s?\b"
-    r"(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
-    r"|^(?:an? |the |local )*(?:\w+ )?(?:file|path)(?:,? or |, | ?/ ?)(?:an? |the |inline |raw )*"
-    r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
-    r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
-    r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\bstarts? with @|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
+    r"^(?!.{0,60}\b(?:look|search|find|match|filter)\b)(?:.*?(?:\bor|,) (?!and |in )"
+    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?{_FILE}"
+    r"\b(?!'| (?:contents?|urls?|to (?!load|read|use|render|the|an?\b)))"
+    rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?/ ?)"
+    r"|.*(?:\((?:[^()]*\W)?path\b|@(?:file|path)|\bstarts? with @))"
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
