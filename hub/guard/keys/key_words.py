@@ -342,16 +342,13 @@ def _is_text_of_file(words: list[str]) -> bool:
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
     """Return the kind of a name with "or" in it, such as `path_or_content`."""
-    at = words.index("or", 1)
-    first, others = _kind_of_words(words[:at])[0], words[at + 1 :]
-    either = [first, (_kind_of_either if "or" in others[1:-1] else _kind_of_words)(others)[0]]
     word = " ".join(words)
-    if either[0] is either[1]:
-        return either[0], word if either[0] is not Kind.NEUTRAL else ""
-    for kind in (Kind.COMMAND, Kind.GLOB):
-        if set(either) == {kind, Kind.PATH}:
-            return kind, word
-    return (Kind.WEAK, word) if {*either} & _PLACES else (either[0], word)
+    kinds = [_kind_of_words(part.split())[0] for part in word.split(" or ")]
+    if {*kinds} <= {Kind.PATH, kinds[0]} and kinds[0] in {Kind.COMMAND, Kind.GLOB}:
+        return kinds[0], word
+    if len({*kinds}) > 1 and not _PLACES.isdisjoint(kinds):
+        return Kind.WEAK, word
+    return kinds[0], word if kinds[0] is not Kind.NEUTRAL else ""
 
 
 def _noun_phrase(words: list[str]) -> list[str]:
@@ -365,8 +362,6 @@ def _noun_phrase(words: list[str]) -> list[str]:
     if len(words) > 1 and words[-1] in {"edit", "block"} and words[-2] in vocabulary.PAYLOAD_WORDS:
         return words[:-1]
     while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
-        if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
-            break  # `jq_args` go to a program
         words = words[:-1]
     return words
 

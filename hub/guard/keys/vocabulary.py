@@ -106,8 +106,6 @@ SAYS_TYPED = _says(
     r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b"
 )
 """The same, said of a text."""
-SEARCHING_PROGRAMS = _words("jq find search")
-"""Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
 IN_CLUSTER = _table(
     "helm | values set set_string setString set_literal setLiteral",
     "kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
@@ -158,9 +156,9 @@ SOUGHT = _words("pattern regex query")
 FINDING_WORDS = _words("search find")
 """The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
 FILLERS = _words(
-    "list array set value val str string arg argument param parameter item entry collection input"
+    "list array set value val str string param parameter item entry collection input"
 )
-"""After the word that matters these say nothing, as in `file_list`, `path_arg`."""
+"""After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
 """Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
 NO_LABELS = {"key": _words("private public ssh signing deploy host pem"), "state": {"storage"}}
@@ -286,21 +284,20 @@ STARTS_AS_PATH = _says(
 )
 SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
 SAYS_OTHER = _says(
-    r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
-    r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
-    r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
-    r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
+    r"\b(?:cookies?|url|x|json|name|symbol|field|property|object|menu|css|api|http|request|graph"
+    r"|health[ -]?check)(?:'s)?(?: name)?[ -]?path\b|\bpath of (?:the |a )?(?:cookie|url)"
+    r"|\bcookies? by path|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
+    r"|\b(?:api|http|request|url)(?:'s)?[ -](?:end-?point|route|path|pattern)s?\b"
+    r"|\bjson pointer|\bcss selector|'[\w-]+' path segment\b|\blocator strateg"
     r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
     r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
-    r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
-    r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
+    r"|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
     r"|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
-    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
-    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
+    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)"
+    r"|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
 SAYS_FILE = _says(
     r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
