@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -33,11 +33,9 @@ _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
-_TYPING = frozenset({"send", "type", "write", "paste", "input", "interact", "key", "keys"})
-_TERMINALS = frozenset(
-    {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
-)
-"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
+_TYPING = frozenset("send type write feed pass paste input interact key keys".split())
+_TERMINALS = frozenset("tmux terminal pty iterm pane console repl process stdin shell".split())
+"""In a tool's name or a text's description, and there or in an argument's name: it is typed."""
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 SCRIPTS = frozenset({"script", "code"})
@@ -74,24 +72,20 @@ def greps(tool: str) -> bool:
     return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
-def arguments_for_cluster(tool: str) -> list[str]:
-    """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
+def arguments_elsewhere(
+    tool: str, names: Collection[str], required: Sequence[Json]
+) -> Iterator[str]:
+    """Yield the `names` of a tool's arguments that go to a cluster or to what another one names.
+
+    A container that is not `required` may be this machine.
+    """
     words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
-    found = (keys for *of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
-    return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
-
-
-def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) -> list[str]:
-    """Return the arguments of a tool that go to a place which another one of its `names` names."""
-    words, found = {*words_of(tool)}, list[str]()
-    always = [name for name in required if isinstance(name, str)]
-    groups = [(names, group) for group in vocabulary.DATA_BESIDE]
-    containers = [(always, group) for group in vocabulary.OF_CONTAINERS]
-    for given, (of, tools, keys) in (*groups, *containers):
-        if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
-            found += (name for name in names if name in keys)
-    return found
+    for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
+        given = (one for one in names if "container" not in of or one in required)
+        is_beside = not of.isdisjoint(given) if of else is_elsewhere
+        if is_beside and all(map(words.intersection, tools)):
+            yield from keys.intersection(names)
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
@@ -150,8 +144,9 @@ def told_by_others(
         return None
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
-    is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)
+    said = f"{tool} {described}"
+    is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, said)
+    is_typed = _has(_TERMINALS, said) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 

@@ -101,46 +101,33 @@ SCRIPT_WORDS = _words("line text script code")
 """After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
-SAYS_TYPED = _says(
-    r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
-    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b"
-)
-"""The same, said of a text."""
-IN_CLUSTER = _table(
-    "helm | values set set_string setString set_literal setLiteral",
-    "kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
-    "container pod | exec execute run create recreate start launch deploy"
+GOES_ELSEWHERE = _table(
+    "| helm | values set set_string setString set_literal setLiteral",
+    "| kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
+    "| container pod | exec execute run create recreate start launch deploy"
     " | command cmd entrypoint env environment envVars env_vars",
-)
-"""Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
-
-They are objects or lists; a text may be a command for a shell of this machine.
-"""
-DATA_BESIDE = _table(
-    "url uri endpoint || body headers",
+    "container container_id containerId container_name pod pod_name podName"
+    " | exec execute run | command cmd",
+    "url uri endpoint | body headers",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload params query",
-    "sql statement cypher || params parameters bindings binds values args",
+    "sql statement cypher | params parameters bindings binds values args",
     "query | sql query db database cypher neo postgres pg mysql sqlite duckdb"
     " | params parameters bindings",
-    "query || variables",
-    "table table_name tableName table_id tableId || row rows record records data values where",
-    "collection collectionName || filter pipeline update projection sort definition query document",
+    "query | variables",
+    "table table_name tableName table_id tableId | row rows record records data values where",
+    "collection collectionName | filter pipeline update projection sort definition query document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
-    " || values data rows cells table_data tableData",
+    " | values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
-"""Arguments, words that a tool's name has one of (none: any name), and what is data beside them.
+"""Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere then.
 
-It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
+It goes to a cluster, a container, or the place that such an argument names: as an object, a list, or
+a text that is a payload. Other texts may be commands for a shell of this machine.
 """
-OF_CONTAINERS = _table(
-    "container container_id containerId container_name pod pod_name podName | exec execute run"
-    " | command cmd"
-)
-"""The same of a container that each call names."""
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
 FILE_PATTERNS = _words(
