@@ -372,9 +372,6 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     for kind, says in told:
         if says is not None:
             return kind, f"described as '{says[0].strip()}'"
-    title = text[text.rfind("\n") + 1 :]
-    if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
-        return Kind.WEAK, f"its title is '{title}'"
     return named
 
 

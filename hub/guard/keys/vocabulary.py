@@ -91,7 +91,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase"
+    " password passphrase element"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
@@ -193,7 +193,8 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!net)work|clone|checkout"
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work|clone"
+    r"|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
@@ -262,12 +263,10 @@ MENTIONS_FILES = _says(r"\b(?:files?|paths?|upload\w*|folder|director\w+|noteboo
 STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
-    r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?"
-    r"(?:(?:pfad|ruta|chemin|caminho|percorso) (?:(?:absol|relati)\w+ )?"
-    r"(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)"
-    r"|(?:nom|nombre|nome) (?:du|del?|do) (?:fichier|archivo|fichero|arquivo|file))\b"
-    r"|(?:путь (?:к|до)|имя файла)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
-    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))"
+    r"|\s*(?:\w+ ){0,2}?(?:(?:pfad|ruta|chemin|caminho|percorso|путь|имя файла)\b"
+    r"|(?:nom|nombre|nome) \w+ (?:fichier|archivo|fichero|arquivo|file)\b)"
+    r"|\s*(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
+    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$))"
 )
 SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
 SAYS_OTHER = _says(
@@ -299,7 +298,7 @@ OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|note path)(?: ?name)?"
+    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|(?:note|file) ?paths?)(?: ?name)?"
     r"(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] | (?:with|containing|for|in|of|on|whose|that)\b"
     r"| to (?:run|read|open|load|execute|use|parse|send|upload|search in))"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
@@ -349,7 +348,7 @@ OR_PATH = _says(
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast) patterns?\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast) patterns?\b(?! file)"
     r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
     r"|\btext pattern to (?:look|search) for\b"
 )

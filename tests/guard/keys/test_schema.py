@@ -213,6 +213,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("host", {"description": "Host, or a unix domain socket"}, Kind.PATH),
         ("file", {"description": "Base64-encoded file content"}, Kind.WEAK),
         ("pattern", {"description": "AST pattern to find"}, Kind.PAYLOAD),
+        ("pattern", {"description": "AST pattern files"}, Kind.GLOB),
+        ("text", {"description": "Text to paste into the tmux pane"}, Kind.NEUTRAL),
+        ("element", {"description": "Human-readable element description"}, Kind.PAYLOAD),
         ("pattern", {"description": "Text pattern to search for in files"}, Kind.PAYLOAD),
         ("pathname", {"description": "Webpage path (without domain)"}, Kind.PAYLOAD),
         ("uri", {"description": "A URI path to redirect to"}, Kind.PAYLOAD),
@@ -270,6 +273,7 @@ def test_a_schema_says_how_values_are_judged(key: str, schema: JsonObject, kind:
         ({"properties": {"path": {"type": "string"}}}, Kind.VIRTUAL),
         ({"properties": {"path": {"description": "Path to a file"}}}, Kind.PATH),
         ({"properties": {"path": {"description": "Where it is on disk"}}}, Kind.PATH),
+        ({"properties": {"path": {"description": "Socket to listen on"}}}, Kind.PATH),
     ],
 )
 @pytest.mark.parametrize("owner", ["cookie", "sessionCookies", "routes", "health_check"])
