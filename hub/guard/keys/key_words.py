@@ -33,9 +33,6 @@ _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
-_TYPING = frozenset("send type write feed pass paste input interact key keys".split())
-_TERMINALS = frozenset("tmux terminal pty iterm pane console repl process stdin shell".split())
-"""In a tool's name or a text's description, and there or in an argument's name: it is typed."""
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 SCRIPTS = frozenset({"script", "code"})
@@ -118,7 +115,7 @@ def told_beside(names: Collection[str], methods: str) -> set[str]:
         "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
-        "terminal": any(_has(_TERMINALS, name) for name in names),
+        "terminal": any(_has(vocabulary.TERMINAL_WORDS, name) for name in names),
         "id": any(_last_word(name) == "id" for name in names),
         "content": "content" in names,
     }
@@ -145,8 +142,10 @@ def told_by_others(
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
     said = f"{tool} {described}"
-    is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, said)
-    is_typed = _has(_TERMINALS, said) or (last == "text" and "terminal" in beside)
+    is_sent = last in {"text", "string", "content", "data", "message"} and _has(
+        vocabulary.TYPING_WORDS, said
+    )
+    is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 

@@ -101,6 +101,9 @@ SCRIPT_WORDS = _words("line text script code")
 """After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
+TYPING_WORDS = _words("send type write feed pass paste input interact key keys")
+TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin shell")
+"""Both in a tool's name or a text's description: what is typed into a program is that text."""
 GOES_ELSEWHERE = _table(
     "| helm | values set set_string setString set_literal setLiteral",
     "| kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
@@ -123,10 +126,10 @@ GOES_ELSEWHERE = _table(
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
-"""Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere then.
+"""Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
-It goes to a cluster, a container, or the place that such an argument names: as an object, a list, or
-a text that is a payload. Other texts may be commands for a shell of this machine.
+It goes to a cluster, a container, or the place that such an argument names: as an object, a list,
+or a text that is a payload. Other texts may be commands for a shell of this machine.
 """
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
@@ -142,9 +145,7 @@ SOUGHT = _words("pattern regex query")
 """Arguments of such a tool that hold what it looks for."""
 FINDING_WORDS = _words("search find")
 """The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
-FILLERS = _words(
-    "list array set value val str string param parameter item entry collection input"
-)
+FILLERS = _words("list array set value val str string param parameter item entry collection input")
 """After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
 """Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
@@ -298,8 +299,9 @@ OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|(?:note|file) ?paths?)(?: ?name)?"
-    r"(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] | (?:with|containing|for|in|of|on|whose|that)\b"
+    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|(?:note|file) ?paths?)"
+    r"(?: ?name)?(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"| (?:with|containing|for|in|of|on|whose|that)\b"
     r"| to (?:run|read|open|load|execute|use|parse|send|upload|search in))"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
 )
@@ -348,7 +350,7 @@ OR_PATH = _says(
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast) patterns?\b(?! file)"
-    r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
-    r"|\btext pattern to (?:look|search) for\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
+    r"|\b(?:lua|ast) patterns?\b(?! file)|^(?:number|date|time)[ -]format\b"
+    r"|\bjq (?:filter|expression|program|query|syntax)\b|\btext pattern to (?:look|search) for\b"
 )
