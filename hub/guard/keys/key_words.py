@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -33,11 +33,6 @@ _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
-_TYPING = frozenset({"send", "type", "write", "paste", "input", "interact", "key", "keys"})
-_TERMINALS = frozenset(
-    {"tmux", "terminal", "pty", "iterm", "pane", "console", "repl", "process", "stdin"}
-)
-"""In a tool's name, and there or in an argument's name: what is typed into a program is a text."""
 _REACHED = {"note", "snippet", "prompt"}
 _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", "rename", "move"}
 SCRIPTS = frozenset({"script", "code"})
@@ -74,24 +69,20 @@ def greps(tool: str) -> bool:
     return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
-def arguments_for_cluster(tool: str) -> list[str]:
-    """Return the arguments of a tool that go to a cluster or a container, by the tool's name."""
+def arguments_elsewhere(
+    tool: str, names: Collection[str], required: Sequence[Json]
+) -> Iterator[str]:
+    """Yield the `names` of a tool's arguments that go to a cluster or to what another one names.
+
+    A container that is not `required` may be this machine.
+    """
     words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
-    found = (keys for *of, keys in vocabulary.IN_CLUSTER if all(map(words.intersection, of)))
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
-    return [key for keys in found for key in sorted(keys)] if is_elsewhere else []
-
-
-def arguments_beside(tool: str, names: Iterable[str], required: Iterable[Json]) -> list[str]:
-    """Return the arguments of a tool that go to a place which another one of its `names` names."""
-    words, found = {*words_of(tool)}, list[str]()
-    always = [name for name in required if isinstance(name, str)]
-    groups = [(names, group) for group in vocabulary.DATA_BESIDE]
-    containers = [(always, group) for group in vocabulary.OF_CONTAINERS]
-    for given, (of, tools, keys) in (*groups, *containers):
-        if not of.isdisjoint(given) and (not tools or not tools.isdisjoint(words)):
-            found += (name for name in names if name in keys)
-    return found
+    for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
+        given = (one for one in names if "container" not in of or one in required)
+        is_beside = not of.isdisjoint(given) if of else is_elsewhere
+        if is_beside and all(map(words.intersection, tools)):
+            yield from keys.intersection(names)
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
@@ -124,7 +115,7 @@ def told_beside(names: Collection[str], methods: str) -> set[str]:
         "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
-        "terminal": any(_has(_TERMINALS, name) for name in names),
+        "terminal": any(_has(vocabulary.TERMINAL_WORDS, name) for name in names),
         "id": any(_last_word(name) == "id" for name in names),
         "content": "content" in names,
     }
@@ -142,8 +133,6 @@ def told_by_others(
     if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
         is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
-    if kind is Kind.NEUTRAL and key in vocabulary.KEPT and _has(vocabulary.KEPT_WORDS, tool):
-        return Kind.PAYLOAD, "the tool's name says a database"
     is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
     is_code = kind is Kind.WEAK and last == "source" and is_of_cell
     if is_code and not vocabulary.MENTIONS_FILES.search(described):
@@ -152,8 +141,11 @@ def told_by_others(
         return None
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    is_sent = last in {"text", "string", "content", "data", "message"} and _has(_TYPING, tool)
-    is_typed = _has(_TERMINALS, tool) or (last == "text" and "terminal" in beside)
+    said = f"{tool} {described}"
+    is_sent = last in {"text", "string", "content", "data", "message"} and _has(
+        vocabulary.TYPING_WORDS, said
+    )
+    is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 
@@ -344,16 +336,13 @@ def _is_text_of_file(words: list[str]) -> bool:
 
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
     """Return the kind of a name with "or" in it, such as `path_or_content`."""
-    at = words.index("or", 1)
-    first, others = _kind_of_words(words[:at])[0], words[at + 1 :]
-    either = [first, (_kind_of_either if "or" in others[1:-1] else _kind_of_words)(others)[0]]
     word = " ".join(words)
-    if either[0] is either[1]:
-        return either[0], word if either[0] is not Kind.NEUTRAL else ""
-    for kind in (Kind.COMMAND, Kind.GLOB):
-        if set(either) == {kind, Kind.PATH}:
-            return kind, word
-    return (Kind.WEAK, word) if {*either} & _PLACES else (either[0], word)
+    kinds = [_kind_of_words(part.split())[0] for part in word.split(" or ")]
+    if {*kinds} <= {Kind.PATH, kinds[0]} and kinds[0] in {Kind.COMMAND, Kind.GLOB}:
+        return kinds[0], word
+    if len({*kinds}) > 1 and not _PLACES.isdisjoint(kinds):
+        return Kind.WEAK, word
+    return kinds[0], word if kinds[0] is not Kind.NEUTRAL else ""
 
 
 def _noun_phrase(words: list[str]) -> list[str]:
@@ -367,8 +356,6 @@ def _noun_phrase(words: list[str]) -> list[str]:
     if len(words) > 1 and words[-1] in {"edit", "block"} and words[-2] in vocabulary.PAYLOAD_WORDS:
         return words[:-1]
     while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
-        if words[-1] in vocabulary.COMMAND_WORDS and words[-2] in vocabulary.SEARCHING_PROGRAMS:
-            break  # `jq_args` go to a program
         words = words[:-1]
     return words
 

@@ -13,9 +13,7 @@ from msgspec.structs import force_setattr
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
-    TYPED,
-    arguments_beside,
-    arguments_for_cluster,
+    arguments_elsewhere,
     found_elsewhere,
     greps,
     is_label,
@@ -87,8 +85,8 @@ def _arguments_elsewhere(tool: str, schema: Json) -> Iterator[str]:
     """Yield the arguments that go to a cluster or to what another one names; none with files."""
     top = object_or_empty(schema)
     members, required = object_or_empty(top.get("properties")), top.get("required")
-    beside = arguments_beside(tool, members, required if isinstance(required, list) else ())
-    for key in (*arguments_for_cluster(tool), *beside):
+    always = required if isinstance(required, list) else []
+    for key in arguments_elsewhere(tool, members, always):
         member = object_or_empty(members.get(key))
         described = str(member.get("description"))
         if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
@@ -369,15 +367,11 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
         return named
     told = (
         (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
-        (Kind.NEUTRAL, vocabulary.SAYS_TYPED.search(text)),
         (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
     )
     for kind, says in told:
         if says is not None:
-            return kind, TYPED if kind is Kind.NEUTRAL else f"described as '{says[0].strip()}'"
-    title = text[text.rfind("\n") + 1 :]
-    if kind_of_key(title[-LONGEST_KEY:])[0] is Kind.PATH:
-        return Kind.WEAK, f"its title is '{title}'"
+            return kind, f"described as '{says[0].strip()}'"
     return named
 
 

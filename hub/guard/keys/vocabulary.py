@@ -91,7 +91,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase"
+    " password passphrase element"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
@@ -101,55 +101,36 @@ SCRIPT_WORDS = _words("line text script code")
 """After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
-SAYS_TYPED = _says(
-    r"\b(?:send|type|write|feed|pass|input)\b[^.;]{0,30}\b(?:to|into) (?:the |an? )?(?:\w+ ){0,2}?"
-    r"(?:process|terminal|console|shell|stdin|repl|tmux|pty)\b"
-)
-"""The same, said of a text."""
-SEARCHING_PROGRAMS = _words("jq find search")
-"""Before `args`: arguments of a program, as in `jq_args`, `find_args`."""
-IN_CLUSTER = _table(
-    "helm | values set set_string setString set_literal setLiteral",
-    "kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
-    "container pod | exec execute run create recreate start launch deploy"
+TYPING_WORDS = _words("send type write feed pass paste input interact key keys")
+TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin shell")
+"""Both in a tool's name or a text's description: what is typed into a program is that text."""
+GOES_ELSEWHERE = _table(
+    "| helm | values set set_string setString set_literal setLiteral",
+    "| kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
+    "| container pod | exec execute run create recreate start launch deploy"
     " | command cmd entrypoint env environment envVars env_vars",
-)
-"""Words that a tool's name has one of each of, and its arguments that go to a cluster or container.
-
-They are objects or lists; a text may be a command for a shell of this machine.
-"""
-DATA_BESIDE = _table(
-    "url uri endpoint || body headers",
+    "container container_id containerId container_name pod pod_name podName"
+    " | exec execute run | command cmd",
+    "url uri endpoint | body headers",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload params query",
-    "sql statement cypher || params parameters bindings binds values args",
+    "sql statement cypher | params parameters bindings binds values args",
     "query | sql query db database cypher neo postgres pg mysql sqlite duckdb"
     " | params parameters bindings",
-    "query || variables",
-    "table table_name tableName table_id tableId || row rows record records data values where",
-    "function_name functionName FunctionName || payload Payload",
-    "collection collectionName || filter pipeline update projection sort definition query document",
+    "query | variables",
+    "table table_name tableName table_id tableId | row rows record records data values where",
+    "collection collectionName | filter pipeline update projection sort definition query document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
-    " || values data rows cells table_data tableData",
+    " | values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
 )
-"""Arguments, words that a tool's name has one of (none: any name), and what is data beside them.
+"""Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
-It goes to the place that such an argument names: as an object, a list, or a text that is a payload.
+It goes to a cluster, a container, or the place that such an argument names: as an object, a list,
+or a text that is a payload. Other texts may be commands for a shell of this machine.
 """
-OF_CONTAINERS = _table(
-    "container container_id containerId container_name pod pod_name podName | exec execute run"
-    " | command cmd"
-)
-"""The same of a container that each call names."""
-KEPT_WORDS = _words(
-    "redis hset hget hgetall hdel hexists lpush rpush lpop rpop lrange sadd srem smembers zadd zrem"
-    " zrange xadd xrange xdel"
-)
-"""In a tool's name: its keys and values are those of a database that is no folder."""
-KEPT = _words("key name field value member channel")
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
 FILE_PATTERNS = _words(
@@ -164,10 +145,8 @@ SOUGHT = _words("pattern regex query")
 """Arguments of such a tool that hold what it looks for."""
 FINDING_WORDS = _words("search find")
 """The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
-FILLERS = _words(
-    "list array set value val str string arg argument param parameter item entry collection input"
-)
-"""After the word that matters these say nothing, as in `file_list`, `path_arg`."""
+FILLERS = _words("list array set value val str string param parameter item entry collection input")
+"""After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
 """Before a filler: the name of a place, not a text, as in `connection_string`, `url_string`."""
 NO_LABELS = {"key": _words("private public ssh signing deploy host pem"), "state": {"storage"}}
@@ -215,21 +194,18 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!net)work|clone|checkout"
+    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work|clone"
+    r"|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
-    r"(?:the )?remote (?:(?:file|destination|directory|source|target) )?path(?: \([\w/, ]*\))?\.?"
-    r"|(?:\w+ )?file path \((?:will be created )?on (?:the )?remote (?:server|host)\)\.?"
-    r"|(?:(?:the|absolute|full|working|target|destination|source|mount|file|directory) )*"
-    r"(?:path|directory|folder) (?:inside|in|within) (?:the |a )?(?:(?:docker|running|target) )?"
-    r"(?:container|pod)(?! (?:file|folder|directory|format)s?\b)"
-    r"(?!.*\b(?:host|local|machine|or)\b).*"
-    r"|(?:(?:the|name of|source|target|destination) )*(?:(?:imap|e-?mail|mail|mailbox) folders?"
-    r"|(?:mqtt|ros ?[12]?|kafka) topics?|redis keys?)\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
+    r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
+    r"|(?:\w+ )?file path \([\w ]*\bon (?:the )?remote (?:server|host)\)\.?"
+    r"|(?:(?:the|absolute|full|working|mount|\w+) ){0,3}(?:path|directory|folder)"
+    r" (?:inside|in|within) (?:the |a )?(?:\w+ )?(?:container|pod)"
+    r"(?! (?:file|folder|directory|format)s?\b)(?!.*\b(?:host|local|machine|or)\b).*"
 )
 """A whole description of what is none of this machine, unless the key says "local" or "host"."""
 HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
@@ -288,30 +264,27 @@ MENTIONS_FILES = _says(r"\b(?:files?|paths?|upload\w*|folder|director\w+|noteboo
 STARTS_AS_PATH = _says(
     r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
     r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
-    r"|\s*(?:(?:der |la |le |il |o )?(?:(?:absolut|relativ)er )?"
-    r"(?:(?:pfad|ruta|chemin|caminho|percorso) (?:(?:absol|relati)\w+ )?"
-    r"(?:zu[mr]?|der|des|del?|al?|du|vers|d[oa]|di|para)"
-    r"|(?:nom|nombre|nome) (?:du|del?|do) (?:fichier|archivo|fichero|arquivo|file))\b"
-    r"|(?:путь (?:к|до)|имя файла)\b|(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
-    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$)))"
+    r"|\s*(?:\w+ ){0,2}?(?:(?:pfad|ruta|chemin|caminho|percorso|путь|имя файла)\b"
+    r"|(?:nom|nombre|nome) \w+ (?:fichier|archivo|fichero|arquivo|file)\b)"
+    r"|\s*(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
+    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$))"
 )
 SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
 SAYS_OTHER = _says(
-    r"\bcookies?(?:'s)? path|\bpath of (?:the |a )?(?:cookie|url)|\bcookies? by path"
-    r"|\burl(?:'s)?[ -](?:path|pattern)s?\b|\bx-?path\b|\bjson-?path\b|\bjson pointer"
-    r"|\bcss (?:path|selector)|'[\w-]+' path segment\b|\bmicrosoft graph path"
-    r"|\b(?:name|symbol|field|property|object|menu)(?:'s)?(?: name)? path\b"
+    r"\b(?:cookies?|url|x|json|name|symbol|field|property|object|menu|css|api|http|request|graph"
+    r"|health[ -]?check)(?:'s)?(?: name)?[ -]?path\b|\bpath of (?:the |a )?(?:cookie|url)"
+    r"|\bcookies? by path|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
+    r"|\b(?:api|http|request|url)(?:'s)?[ -](?:end-?point|route|path|pattern)s?\b"
+    r"|\bjson pointer|\bcss selector|'[\w-]+' path segment\b|\blocator strateg"
     r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
     r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
-    r"|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
-    r"|\blocator strateg(?:y|ies)\b|路由路径|触发路径|接口路径"
+    r"|路由路径|触发路径|接口路径"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\b(?:api|http|request|url) (?:end-?point|route|path)s?\b"
     r"|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
-    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)|\bd-?bus (?:object )?paths?\b"
-    r"|\bhealth[ -]?check paths?\b|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
+    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)"
+    r"|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
 SAYS_FILE = _says(
     r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
@@ -319,21 +292,18 @@ SAYS_FILE = _says(
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
 SAYS_INPUT_FILE = _says(
-    r"^(?:the |an? )?(?:\w+ )?(?:files?|director(?:y|ies)|folders?)\b"
-    r"|^(?:the |an? )?\w+ or (?:an? |the )?files?\b"
+    r"(?:the |an? )?(?:\w+ )?(?:or (?:an? )?)?(?:files?|director(?:y|ies)|folders?)\b"
 )
 """The argument is a file that an expression is applied to, not the expression itself."""
 OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
-    r"\s*(?:(?:the |an? |local |file |note )*(?:location(?= (?:of|on)\b|\s*(?:\n|$))|note path\b)"
+    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
+    r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
+    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|(?:note|file) ?paths?)"
+    r"(?: ?name)?(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"| (?:with|containing|for|in|of|on|whose|that)\b"
+    r"| to (?:run|read|open|load|execute|use|parse|send|upload|search in))"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
-    r"|(?:\(?optional\)?[:,.]?\s*)?(?:the |an? )?(?:name of (?:the |an? )?)?"
-    r"(?:(?!(?:of|to|in|into|for|from|with|the|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,3}?(?:file|folder|directory|filename)(?: ?name)?(?: \([^)]*\))?"
-    r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
-    r"| (?:with|containing|holding|for|in|of|whose|where|that|which)\b"
-    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
-    r"|(?:search|look) for)))"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
 SAYS_NAMED_BY_PATH = _says(
@@ -370,30 +340,17 @@ SAYS_DATA = _says(
 SAYS_CONTENT = _says(
     r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b|^base64(?![^\n]* or\b)"
 )
+_FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
-    r"\b(?:content|inline|text|markdown|html|base64|code|string|json|yaml|xml|sql|raw|source|data)s?"
-    r"\b[^.;]{0,40}(?:\bor\b|,) *(?:an? |the |local |absolute |relative |full |\.\w+ )*"
-    r"(?:file ?paths?\b|paths? to\b|file ?names?\b)"
-    r"|\bfile ?paths? or (?:the |an? |inline |raw )*"
-    r"(?:content|text|base64|string|data|markdown|json|yaml|code)s?\b"
-    r"|(?:\bor (?:an? |the |local |absolute |relative |full |\.?\w+ )?"
-    r"(?:file ?paths?\b|paths? to\b)"
-    r"|^(?:optional:? )?(?:the |an? )?(?:\w+ ){0,2}?(?:file ?paths?\b(?!')|paths? or\b))"
-    r"(?![^.;]{0,20}\b(?:look|search|find|match|filter))"
-    r"|^(?:either |optional:? )?(?:an? |the |inline |raw )*(?:\w+ )?"
-    r"(?:text|string|content|code|html|markdown|json|yaml|xml|sql|svg|base64|data|url)s?"
-    r"(?:,? or |, | ?/ ?)(?:(?:an? |the )?\w+,? or )?"
-    r"(?:an? |the |local |absolute |relative |\.\w+ )*(?:path|file)s?\b"
-    r"(?=\s*(?:[.,;:)]|$)| (?:with|containing|to (?:load|read|use|render))\b)"
-    r"|^(?:an? |the |local )*(?:\w+ )?(?:file|path)(?:,? or |, | ?/ ?)(?:an? |the |inline |raw )*"
-    r"(?:text|string|content|code|html|markdown|json|yaml|base64|data|url)s?\b"
-    r"|\((?:[^()]*\W)?path\b,? *(?:or|/)?[^()]{0,20}\b(?:url|base64|text|inline)\b"
-    r"|\bor (?:the |an? )?name of (?:the |an? )?(?:\w+ )?file\b|@file(?:name)?|@path"
-    r"|\bstarts? with @|\((?:relative|absolute|full|local)(?:,? or \w+)? (?:file ?)?path\b"
+    r"^(?!.{0,60}\b(?:look|search|find|match|filter)\b)(?:.*?(?:\bor|,) (?!and |in )"
+    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?{_FILE}"
+    r"\b(?!'| (?:contents?|urls?|to (?!load|read|use|render|the|an?\b)))"
+    rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?/ ?)"
+    r"|.*(?:\((?:[^()]*\W)?path\b|@(?:file|path)|\bstarts? with @))"
 )
 """The argument is either a text itself, or the path of a file with the text."""
 SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b|\b(?:lua|ast) patterns?\b"
-    r"|^(?:number|date|time)[ -]format\b|\bjq (?:filter|expression|program|query|syntax)\b"
-    r"|\btext pattern to (?:look|search) for\b"
+    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
+    r"|\b(?:lua|ast) patterns?\b(?! file)|^(?:number|date|time)[ -]format\b"
+    r"|\bjq (?:filter|expression|program|query|syntax)\b|\btext pattern to (?:look|search) for\b"
 )
