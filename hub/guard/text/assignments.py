@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
-from itertools import dropwhile, product
+from itertools import product
 from math import prod
 from typing import TypeAlias
 
 from hub.guard.budget import TooManyWaysError
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
-from hub.guard.text.shell import QUOTE_SIGNS, SimpleCommand, parsed, without_quotes
+from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
 """A name and its value; with a `+` between, what is added to it."""
@@ -38,84 +38,6 @@ _LONGEST_ALTERED = 512
 _MOST_TEXT = 32 * _LONGEST
 _TURNS = 3
 """So often a value may refer to another one: `a=/; b=$a; ls $b`."""
-_UNSURE = re.compile(
-    r"<<|\(\s*\)|\(\(|\b(?:IFS|alias|declare|eval|function|getopts|let|local|mapfile|read(?:array)?"
-    r"|shift|source|trap|typeset|unset|printf\s+-v)\b|\bset\s+(?:--|[^\s+-])|(?:^|[;&|\n])\s*\.\s"
-)
-"""Signs that a command may set variables in other ways, or take values from them."""
-_CAN_BE_EMPTY = re.compile(
-    r"\$(?!PWD\b|\{PWD\})(?:\{[^{}%#/]*\}|\w+|[@*#?!-])|\A~|['\"$]", re.ASCII
-)
-_BLOCKS = {"do": (0, 1), "then": (0, 1), "{": (0, 1), "else": (1, 1), "elif": (1, 0)} | (
-    dict.fromkeys(("done", "fi", "}", "esac"), (1, 0))
-)
-"""How many blocks end, and how many start, before a command with this first word."""
-_BEFORE_WORDS = frozenset({"do", "then", "else", "{", "export"})
-_BEHIND = frozenset({"", "&&", ";", "\n", "("})
-"""Behind these a command is surely run, if what is before it is, and in the same shell."""
-_ENDS_ALL = re.compile(r";;|(?<!&)&(?!&)")
-_ENDS_LIST = re.compile(r"[;\n|]")
-
-
-def variables_set_in(command: str) -> dict[str, str]:
-    """Return a value for each variable that surely has one wherever a command uses it.
-
-    It is set before, by `x=a` or `for x in a b`, and not in another way.
-    """
-    if "$" not in command or _UNSURE.search(command):
-        return {}
-    held: dict[str, tuple[int, str]] = {}  # in which block each is set, and behind which sign
-    level, at, found, unsure = 0, 0, set[str](), set[str]()
-    script = parsed(command, remarks=True)
-    for one in script.commands:
-        sure, is_loop = _surely_given(one)
-        unsure.update(name for name in _given_anyhow(one) if name != sure)
-        if one.depth:  # it stands in another one
-            continue
-        signs, last = command[at : one.words[0].start], one.words[-1]
-        ends, starts = _BLOCKS.get(one.words[0].raw, (0, 0))
-        ends += signs.count(")")
-        level -= ends
-        for name, (of, sign) in [*held.items()]:
-            if (ends and of > level) or (sign == "&&" and _ENDS_LIST.search(signs)):
-                del held[name]
-        held = {} if _ENDS_ALL.search(signs) else held
-        level += starts + signs.count("(")
-        at, used_from = last.start + len(last.raw), at
-        unsure |= _used(command[used_from:at]) - held.keys()
-        if sure:
-            found.add(sure)
-            held[sure] = (level + 1, "") if is_loop else (level, one.before)
-    unsure |= _used(command[at:]) - held.keys()
-    return dict.fromkeys(found - unsure, "x") if script.is_closed else {}
-
-
-def _used(text: str) -> set[str]:
-    return {use[1] or use[2] for use in VARIABLE.finditer(text)}
-
-
-def _given_anyhow(command: SimpleCommand) -> Iterator[str]:
-    given = command.given
-    yield from (one[1] for word in given if (one := _ASSIGNED.match(word.text)) is not None)
-    yield from (given[n + 1].text for n, word in enumerate(given[:-1]) if word.raw == "for")
-
-
-def _surely_given(command: SimpleCommand) -> tuple[str, bool]:
-    """Return the variable that a command surely gives a value, or nothing; and if for a loop."""
-    words = (f"{word.operator}{word.raw}" for word in command.words)
-    raw = [*dropwhile(_BEFORE_WORDS.__contains__, words)]
-    is_alone = command.before in _BEHIND and command.after in _BEHIND - {"("}
-    if command.depth or not is_alone:
-        return "", False
-    if raw[:1] == ["for"] and raw[2:3] == ["in"]:
-        return (raw[1] if all(map(_has_text, filter(QUOTE_SIGNS.search, raw))) else ""), True
-    name, _, value = raw[0].partition("=") if len(raw) == 1 else ("", "", "")
-    is_sure = name.isidentifier() and value[:1] != "(" and _has_text(value)
-    return (name if is_sure else ""), False
-
-
-def _has_text(value: str) -> bool:
-    return _CAN_BE_EMPTY.sub("", value) != ""
 
 
 def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
