@@ -243,7 +243,7 @@ class CandidateTexts(Struct, frozen=True):
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value, reader.env))
-        written = value = tamed(value) if is_whole else value
+        written = value = tamed(value, posix=self.posix) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         entered = value
