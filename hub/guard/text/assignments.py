@@ -24,7 +24,7 @@ _READS = frozenset({"read", "mapfile", "readarray"})
 _PRINTS = frozenset({"echo", "printf"})
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
 _GIVEN = re.compile(
-    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
+    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{!?(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
 )
 """A variable that a command may set: its name (group 1 or 2), and how it is altered."""
 _SETS = re.compile(r"\(\s*\)|\b(?:for|select|read|mapfile|readarray|set|printf|function|eval)\b")
@@ -73,7 +73,7 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     for n in range(number):
         chosen = {name: of[n % len(of)] for name, of in values.items()}
         chosen |= zip(joined, ways[n % len(ways)], strict=True)
-        yield _with_values(command, chosen)
+        yield from _with_values(command, chosen)
 
 
 def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
@@ -88,13 +88,17 @@ def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
     return found
 
 
-def _with_values(command: str, values: Mapping[str, str]) -> str:
+def _with_values(command: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield a command with values; each turn of one that has itself in it, too: `x=$x.`."""
+    grows = any(f"${{{name}}}" in value for name, value in values.items())
     for _ in range(_TURNS):
         longer = _GIVEN.sub(lambda of: _value_of(of, values), command)
         if longer == command or len(longer) > max(_LONGEST, 2 * len(command)):
             break
         command = longer
-    return command
+        if grows:
+            yield command
+    yield command
 
 
 def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
@@ -103,7 +107,7 @@ def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
     if value is None:
         return variable[0]
     if not variable[3]:
-        return value
+        return f"${{{value}}}" if variable[0][:3] == "${!" else value
     whole = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), value)  # `x=$PWD`
     return _altered(whole, variable[3])
 
@@ -139,7 +143,8 @@ def _given_by(
         is_name = _DECLARES.isdisjoint(words) is False or word.raw[:1] not in "'\""
         one = _ASSIGNED.match(word.text) if is_name else None
         if one is not None:
-            yield one[1], _elements(one[3]), bool(one[2])
+            values = _elements(one[3]) if "-n" not in words else [f"${one[3]}"]
+            yield one[1], values, bool(one[2])
     for n, word in enumerate(words[:-2]):
         if words[n + 2] == "in" and word in {"for", "select"}:
             yield words[n + 1], words[n + 3 :], False
@@ -157,7 +162,8 @@ def _given_to(
     if first == "set" or first in functions:
         yield "@", [text for text in words[at:] if text != "--"], False
     if first == "printf" and words[at : at + 1] == ["-v"]:
-        yield "".join(words[at + 1 : at + 2]), words[at + 2 :], False
+        name, *told = words[at + 1 :] or [""]
+        yield name, [*told, *(one.replace("%s", "".join(told[1:])) for one in told[:1])], False
     if not _READS.isdisjoint(words):
         names = words[min(words.index(one) for one in _READS if one in words) + 1 :]
         texts = [word.text for word in command.words if word.operator == "<<<"] or printed
