@@ -60,6 +60,8 @@ _IN_SHELL = frozenset({"", "&&", ";", "\n", "(", ")"})
 _ALWAYS_SET = frozenset({"PWD", "_"})
 _MOST = 64
 """So many `cd` of a command are looked at, and so many values of each variable."""
+_MOST_COMMANDS = 512
+"""In a longer script no variable surely has a value: the work grows with the square."""
 _DEEPEST = 24
 
 
@@ -153,7 +155,8 @@ class _Given:
         self._depth = 0
         commands = [one for one in script.commands if one.lines_of is None]
         self._has_words = _SETS_WORDS.search(command) is not None or _all_get_words(commands)
-        if script.is_closed and not _HIDES.search(command):
+        is_short = len(commands) <= _MOST_COMMANDS
+        if is_short and script.is_closed and not _HIDES.search(command):
             self._go_through(commands)
 
     def _go_through(self, commands: list[SimpleCommand]) -> None:
