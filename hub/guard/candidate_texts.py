@@ -17,7 +17,6 @@ from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_argu
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.plain_paths import is_plain, reads_once
-from hub.guard.text.assignments import variables_set_in
 from hub.guard.text.commands import (
     ShellWord,
     effort_to_read,
@@ -32,6 +31,7 @@ from hub.guard.text.commands import (
     words_in,
 )
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
+from hub.guard.text.emptiness import variables_set_in
 from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, with_plain_signs
 from hub.guard.text.names import (
     SHORT_OPTION,
@@ -243,7 +243,7 @@ class CandidateTexts(Struct, frozen=True):
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value, reader.env))
-        written = value = tamed(value) if is_whole else value
+        written = value = tamed(value, posix=self.posix) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         entered = value
@@ -262,7 +262,7 @@ class CandidateTexts(Struct, frozen=True):
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
             yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
-        known = {**reader.env, **variables_set_in(value)}
+        known = {**reader.env, **variables_set_in(value, reader.env)}
         yield from ((word, self._texts_from_top(words[word], known)) for word in words)
         quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)

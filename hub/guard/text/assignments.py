@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
-from itertools import dropwhile, product
+from itertools import product
 from math import prod
 from typing import TypeAlias
 
 from hub.guard.budget import TooManyWaysError
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
-from hub.guard.text.shell import QUOTE_SIGNS, SimpleCommand, parsed, without_quotes
+from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
 """A name and its value; with a `+` between, what is added to it."""
@@ -24,7 +24,7 @@ _READS = frozenset({"read", "mapfile", "readarray"})
 _PRINTS = frozenset({"echo", "printf"})
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
 _GIVEN = re.compile(
-    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
+    r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{!?(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
 )
 """A variable that a command may set: its name (group 1 or 2), and how it is altered."""
 _SETS = re.compile(r"\(\s*\)|\b(?:for|select|read|mapfile|readarray|set|printf|function|eval)\b")
@@ -38,84 +38,6 @@ _LONGEST_ALTERED = 512
 _MOST_TEXT = 32 * _LONGEST
 _TURNS = 3
 """So often a value may refer to another one: `a=/; b=$a; ls $b`."""
-_UNSURE = re.compile(
-    r"<<|\(\s*\)|\(\(|\b(?:IFS|alias|declare|eval|function|getopts|let|local|mapfile|read(?:array)?"
-    r"|shift|source|trap|typeset|unset|printf\s+-v)\b|\bset\s+(?:--|[^\s+-])|(?:^|[;&|\n])\s*\.\s"
-)
-"""Signs that a command may set variables in other ways, or take values from them."""
-_CAN_BE_EMPTY = re.compile(
-    r"\$(?!PWD\b|\{PWD\})(?:\{[^{}%#/]*\}|\w+|[@*#?!-])|\A~|['\"$]", re.ASCII
-)
-_BLOCKS = {"do": (0, 1), "then": (0, 1), "{": (0, 1), "else": (1, 1), "elif": (1, 0)} | (
-    dict.fromkeys(("done", "fi", "}", "esac"), (1, 0))
-)
-"""How many blocks end, and how many start, before a command with this first word."""
-_BEFORE_WORDS = frozenset({"do", "then", "else", "{", "export"})
-_BEHIND = frozenset({"", "&&", ";", "\n", "("})
-"""Behind these a command is surely run, if what is before it is, and in the same shell."""
-_ENDS_ALL = re.compile(r";;|(?<!&)&(?!&)")
-_ENDS_LIST = re.compile(r"[;\n|]")
-
-
-def variables_set_in(command: str) -> dict[str, str]:
-    """Return a value for each variable that surely has one wherever a command uses it.
-
-    It is set before, by `x=a` or `for x in a b`, and not in another way.
-    """
-    if "$" not in command or _UNSURE.search(command):
-        return {}
-    held: dict[str, tuple[int, str]] = {}  # in which block each is set, and behind which sign
-    level, at, found, unsure = 0, 0, set[str](), set[str]()
-    script = parsed(command, remarks=True)
-    for one in script.commands:
-        sure, is_loop = _surely_given(one)
-        unsure.update(name for name in _given_anyhow(one) if name != sure)
-        if one.depth:  # it stands in another one
-            continue
-        signs, last = command[at : one.words[0].start], one.words[-1]
-        ends, starts = _BLOCKS.get(one.words[0].raw, (0, 0))
-        ends += signs.count(")")
-        level -= ends
-        for name, (of, sign) in [*held.items()]:
-            if (ends and of > level) or (sign == "&&" and _ENDS_LIST.search(signs)):
-                del held[name]
-        held = {} if _ENDS_ALL.search(signs) else held
-        level += starts + signs.count("(")
-        at, used_from = last.start + len(last.raw), at
-        unsure |= _used(command[used_from:at]) - held.keys()
-        if sure:
-            found.add(sure)
-            held[sure] = (level + 1, "") if is_loop else (level, one.before)
-    unsure |= _used(command[at:]) - held.keys()
-    return dict.fromkeys(found - unsure, "x") if script.is_closed else {}
-
-
-def _used(text: str) -> set[str]:
-    return {use[1] or use[2] for use in VARIABLE.finditer(text)}
-
-
-def _given_anyhow(command: SimpleCommand) -> Iterator[str]:
-    given = command.given
-    yield from (one[1] for word in given if (one := _ASSIGNED.match(word.text)) is not None)
-    yield from (given[n + 1].text for n, word in enumerate(given[:-1]) if word.raw == "for")
-
-
-def _surely_given(command: SimpleCommand) -> tuple[str, bool]:
-    """Return the variable that a command surely gives a value, or nothing; and if for a loop."""
-    words = (f"{word.operator}{word.raw}" for word in command.words)
-    raw = [*dropwhile(_BEFORE_WORDS.__contains__, words)]
-    is_alone = command.before in _BEHIND and command.after in _BEHIND - {"("}
-    if command.depth or not is_alone:
-        return "", False
-    if raw[:1] == ["for"] and raw[2:3] == ["in"]:
-        return (raw[1] if all(map(_has_text, filter(QUOTE_SIGNS.search, raw))) else ""), True
-    name, _, value = raw[0].partition("=") if len(raw) == 1 else ("", "", "")
-    is_sure = name.isidentifier() and value[:1] != "(" and _has_text(value)
-    return (name if is_sure else ""), False
-
-
-def _has_text(value: str) -> bool:
-    return _CAN_BE_EMPTY.sub("", value) != ""
 
 
 def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
@@ -151,7 +73,7 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     for n in range(number):
         chosen = {name: of[n % len(of)] for name, of in values.items()}
         chosen |= zip(joined, ways[n % len(ways)], strict=True)
-        yield _with_values(command, chosen)
+        yield from _with_values(command, chosen)
 
 
 def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
@@ -166,13 +88,17 @@ def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
     return found
 
 
-def _with_values(command: str, values: Mapping[str, str]) -> str:
+def _with_values(command: str, values: Mapping[str, str]) -> Iterator[str]:
+    """Yield a command with values; each turn of one that has itself in it, too: `x=$x.`."""
+    grows = any(f"${{{name}}}" in value for name, value in values.items())
     for _ in range(_TURNS):
         longer = _GIVEN.sub(lambda of: _value_of(of, values), command)
         if longer == command or len(longer) > max(_LONGEST, 2 * len(command)):
             break
         command = longer
-    return command
+        if grows:
+            yield command
+    yield command
 
 
 def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
@@ -181,7 +107,7 @@ def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
     if value is None:
         return variable[0]
     if not variable[3]:
-        return value
+        return f"${{{value}}}" if variable[0][:3] == "${!" else value
     whole = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), value)  # `x=$PWD`
     return _altered(whole, variable[3])
 
@@ -217,7 +143,8 @@ def _given_by(
         is_name = _DECLARES.isdisjoint(words) is False or word.raw[:1] not in "'\""
         one = _ASSIGNED.match(word.text) if is_name else None
         if one is not None:
-            yield one[1], _elements(one[3]), bool(one[2])
+            values = _elements(one[3]) if "-n" not in words else [f"${one[3]}"]
+            yield one[1], values, bool(one[2])
     for n, word in enumerate(words[:-2]):
         if words[n + 2] == "in" and word in {"for", "select"}:
             yield words[n + 1], words[n + 3 :], False
@@ -235,7 +162,8 @@ def _given_to(
     if first == "set" or first in functions:
         yield "@", [text for text in words[at:] if text != "--"], False
     if first == "printf" and words[at : at + 1] == ["-v"]:
-        yield "".join(words[at + 1 : at + 2]), words[at + 2 :], False
+        name, *told = words[at + 1 :] or [""]
+        yield name, [*told, *(one.replace("%s", "".join(told[1:])) for one in told[:1])], False
     if not _READS.isdisjoint(words):
         names = words[min(words.index(one) for one in _READS if one in words) + 1 :]
         texts = [word.text for word in command.words if word.operator == "<<<"] or printed

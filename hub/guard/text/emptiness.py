@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Mapping
 from itertools import islice
+from typing import TypeAlias
 
-from hub.guard.text.shell import parsed
+from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
 
 UNSURE = "/././"
 """Stands in a path that is printed only if a program finds it, and then behind all links."""
@@ -20,41 +22,46 @@ _COMPUTED = re.compile(
 _PROGRAM = re.compile(r"\$\((.*)\)|`(.*)`", re.DOTALL)
 _VARIABLE = re.compile(r"\$\{?(\w+|[@*!])(?::?([-=?+])([^}]*))?", re.ASCII)
 """A name, and behind a sign what stands in its place."""
+_PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _ENTERS = re.compile(r"\bcd(?: -[LPe]+| --)*[ \t]+")
-_ALL_WORDS = re.compile(r"\"\$(?:@|\{@\})\"")
+_ALL_WORDS = re.compile(r"\"\$(?:@|\{(?:@|\w+\[@\])\})\"")
 """The only ones that can be nothing in quotes."""
 _END_OF_CD = re.compile(r" *(?:\d?>|[;&|)\n'\"]|\Z)")
-_END_OF_VALUE = re.compile(r"[\s;&|)]|\Z")
-_QUOTES = re.compile(r"\"|''")
+_QUOTES = re.compile(r"\$?(?:\"|'')")
 _SPACE = re.compile(r"[ \t]+")
 ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
 """Where the errors of a program go: it prints the same without that."""
 _PRINTS_WORDS = re.compile(r"(dirname|basename|echo|printf)\b(?: -\w+| --)*([^|;&<>]*)")
 _SURELY_PRINTS = re.compile(
-    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -\w+)*"
+    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: [\w./-]+)*"
     r"|(?:uname|hostname|whoami|id|nproc)(?: -[mnrsu]+)?"
 )
 _OF_FORMAT = re.compile(r"%\w|\\n")
-_SETS_WORDS = re.compile(
-    r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail)[^-+\s;&|]|\bfunction\b|\(\s*\)|\b\w*sh +-\w*c\b"
+_SETS_WORDS = re.compile(r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail)[^-+\s;&|]|\b\w*sh +-\w*c\b")
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?=(.*)", re.ASCII | re.DOTALL)
+_DEFAULT = re.compile(r"\$\{(\w+):?=([^{}]*)\}", re.ASCII)
+_ALTERED = re.compile(r"\$\{\w+(?:(?!%/\*?\}|%%?\.)[^\w}:?+=-]|:[^?+=-])", re.ASCII)
+"""A variable of which a part is taken, other than `${x%/*}` or `${x%.js}`."""
+_TAKES = frozenset(
+    {"unset", "read", "mapfile", "readarray", "getopts", "let", "local", "declare", "typeset", "-v"}
 )
-_ASSIGNS = re.compile(
-    r"(?<![\w$])([A-Za-z_]\w*)(?:\[[^\]\[]*\])?\+?:?="
-    # For one command only, or in a shell of its own: `x=a true`, `x=a | true`.
-    r"(?![\w./-]*[ \t]+(?!\w+=|\d*[<>])[\w./-]|[\w./-]*[ \t]*\|(?!\|))"
-    r"|[()]|\b(?:then|do|else|fi|done)\b",
-    re.ASCII,
-)
-"""An assignment (group 1 its variable), or where what may not be done here begins or ends."""
-_GIVES = re.compile(
-    r"(?:\b(?:read|mapfile|readarray|getopts|for(?! \w+ in *;)|select|let|printf -v)\b|\(\()"
-    r"([^;&|\n)]*)"
-)
-_TAKES_AWAY = re.compile(r"\bunset\b([^;&|\n]*)")
-_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+"""Behind these stand names of variables whose values are then not known, or gone."""
+_DECLARES = frozenset({"export", "readonly", "local", "declare", "typeset"})
+_HIDES = re.compile(r"\b(?:eval|alias|trap|IFS)\b|\bdeclare +-\w*n|\(\([^()]*\w *=(?!=)")
+"""Signs that values are given, or taken apart, in a way that is not followed."""
+_SIGNS = re.compile(r";;|&&|\|\||[();&|\n]")
+_OPENS = frozenset({"if", "for", "while", "until", "select", "case", "{"})
+_CLOSES = frozenset({"fi", "done", "esac", "}"})
+_TURNS = frozenset({"else", "elif"})
+_GOES_ON = _CLOSES | _TURNS | {"then", "do", "if", "while", "until", "{", "!"}
+"""Words of the shell behind which a command stands."""
+_IN_SHELL = frozenset({"", "&&", ";", "\n", "(", ")"})
+"""Behind these a command is run in the same shell, if what is before it is."""
 _ALWAYS_SET = frozenset({"PWD", "_"})
 _MOST = 64
-"""So many `cd` of a command are looked at, and so many values for each."""
+"""So many `cd` of a command are looked at, and so many values of each variable."""
+_MOST_COMMANDS = 512
+"""In a longer script no variable surely has a value: the work grows with the square."""
 _DEEPEST = 24
 
 
@@ -63,20 +70,33 @@ def with_homes(command: str, env: Mapping[str, str]) -> str:
 
     In quotes it would stay where it is. The lines for a program are left as they are.
     """
-    read = command
-    for one in parsed(command, remarks=True).documents if "<<" in command else ():
-        read = f"{read[: one.start]}{' ' * (one.end - one.start)}{read[one.end :]}"
-    kept, at, given = list[str](), 0, _Given(read)
+    if not any(sign in command for sign in ("$", "`", "{,", UNSURE)):
+        return command
+    given = _Given(command, env)
+    read, kept, at = given.command, list[str](), 0
     for entered in islice(_ENTERS.finditer(read), _MOST):
         start = entered.end()
         end = _end_of_parts(read, start, _COMPUTED, _ALL_WORDS, _SPACE)
         folder = read[start:end].strip()
         # In single quotes it is read once more if a shell gets it.
-        is_read = start >= at and _END_OF_CD.match(read, end) and not given.is_quoted(start)
-        if folder and is_read and _Place(given, start, env).can_be_nothing(folder):
+        is_read = start >= at and _END_OF_CD.match(read, end) and not read.count("'", 0, start) % 2
+        if folder and is_read and given.can_be_nothing(folder, start):
             kept += (command[at:start], "~")
             at = start + len(folder)
     return "".join((*kept, command[at:]))
+
+
+def variables_set_in(command: str, env: Mapping[str, str]) -> dict[str, str]:
+    """Return some value for each variable that surely has one wherever a command uses it."""
+    given = _Given(command, env) if "$" in command else None
+    if given is None or not given.values:
+        return {}
+    unsure = {
+        use[1] or use[2]
+        for use in _PLAIN_VARIABLE.finditer(command)
+        if given.can_be_nothing(use[0], use.start())
+    }
+    return dict.fromkeys(given.values.keys() - unsure - given.found, "x")
 
 
 def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
@@ -86,91 +106,162 @@ def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
     return at
 
 
+_Names: TypeAlias = frozenset[str]
+
+
+class _Block:
+    """A part of a command that need not be run, or not in the same shell: `if`, `(`.
+
+    `before`: which variables have a value before it; `both`: which have one behind each of the ways
+    through it that have ended.
+    """
+
+    def __init__(self, sign: str, before: _Names) -> None:
+        self.sign = sign
+        self.before = before
+        self.both: _Names | None = None
+        self.is_complete = False
+
+    def turn(self, names: _Names, word: str) -> None:
+        self.both = names if self.both is None else self.both & names
+        self.is_complete = word == "else"
+
+    def names_behind(self, names: _Names) -> _Names:
+        return names & self.both if self.both is not None and self.is_complete else self.before
+
+
 class _Given:
-    """Where a command gives values to variables, by their names.
+    """Which variables surely have a value, by the places in a command.
 
-    `assigned`: where the value begins; `ends`: where it may be gone again, by that place. `filled`
-    and `taken`: the first place where a program such as `read` may give them one, and where `unset`
-    takes it.
+    Those have one that it gives one where it is surely run, in the same shell, and that it gives
+    nowhere what can be nothing. `command` is without remarks and the lines for programs. `values`:
+    what each variable is given, and which had a value there; `found`: those that get what is not
+    known, such as by `while read`.
     """
 
-    def __init__(self, command: str) -> None:
+    def __init__(self, command: str, env: Mapping[str, str]) -> None:
+        script = parsed(command, remarks=True)
+        for start, end in (*script.remarks, *((one.start, one.end) for one in script.documents)):
+            blank = "\n" if command[end - 1 : end] == "\n" else " "
+            command = f"{command[:start]}{blank * (end - start)}{command[end:]}"
         self.command = command
-        self.assigned: defaultdict[str, list[int]] = defaultdict(list)
-        self.ends: dict[int, int] = {}
-        blocks: list[list[int]] = [[]]
-        for one in _ASSIGNS.finditer(command):
-            if one[1]:
-                self.assigned[one[1]].append(one.end())
-                blocks[-1].append(one.end())
-            elif one[0] in {"(", "then", "do"}:
-                blocks.append([])
-            elif one[0] == "else":  # one of several ways is gone
-                blocks[-1].clear()
-            elif len(blocks) > 1:
-                self.ends |= dict.fromkeys(blocks.pop(), one.start())
-        self.filled = self._first_named(_GIVES)
-        self.taken = self._first_named(_TAKES_AWAY)
-
-    def _first_named(self, by: re.Pattern[str]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for one in by.finditer(self.command):
-            for name in _NAME.findall(one[1]):
-                found.setdefault(name, one.start())
-        return found
-
-    def is_quoted(self, at: int) -> bool:
-        """Return whether a place is in single quotes."""
-        return self.command.count("'", 0, at) % 2 == 1
-
-    def value(self, start: int) -> str | None:
-        """Return what is given at a place, if all of it is computed."""
-        end = _end_of_parts(self.command, start, _COMPUTED, _QUOTES)
-        value = self.command[start:end]
-        is_whole = _END_OF_VALUE.match(self.command, end) and value.count('"') % 2 == 0
-        return value if is_whole else None
-
-
-class _Place:
-    """A place in a command: what can be nothing there, without quotes.
-
-    That can if all of it is computed, and each part can be empty: a variable that has no value yet,
-    what is printed by a program that may print nothing. It can, too, if so much is in one another
-    that it is not followed to its end.
-    """
-
-    def __init__(self, given: _Given, at: int, env: Mapping[str, str]) -> None:
-        self._given = given
-        self._at = at
-        self._is_set = dict.fromkeys(_ALWAYS_SET | {name for name in env if env[name]}, True)
+        self.values: defaultdict[str, list[tuple[str, _Names]]] = defaultdict(list)
+        self._taken, self.found = set[str](), set[str]()
+        self._now: _Names = _ALWAYS_SET | {name for name in env if env[name]}
+        self._blocks = list[_Block]()
+        self._by_chance, self._latest = set[str](), set[str]()
+        self._starts, self._names = [0], [self._now]
+        self._known: dict[tuple[str, _Names], bool] = {}
         self._depth = 0
-        self._left = _MOST
+        commands = [one for one in script.commands if one.lines_of is None]
+        self._has_words = _SETS_WORDS.search(command) is not None or _all_get_words(commands)
+        is_short = len(commands) <= _MOST_COMMANDS
+        if is_short and script.is_closed and not _HIDES.search(command):
+            self._go_through(commands)
 
-    def can_be_nothing(self, text: str) -> bool:
-        """Return whether a shell may make nothing of a text."""
-        if _COMPUTED.sub("", text).strip(" \t\"'"):
+    def _go_through(self, commands: list[SimpleCommand]) -> None:
+        at = 0
+        for one in commands:
+            words = one.given
+            if not one.depth:
+                start, last = one.words[0].start, one.words[-1]
+                for sign in _SIGNS.findall(self.command, at, start):
+                    self._pass(sign)
+                at = last.start + len(last.raw)
+                words = self._behind_keywords(words)
+                self._starts.append(start)
+                self._names.append(self._now)
+            self._take(one, [word.raw for word in words])
+
+    def _pass(self, sign: str) -> None:
+        if sign == "(":
+            self._blocks.append(_Block(sign, self._now))
+        elif self._blocks and (sign == ";;" or (sign == ")" and self._blocks[-1].sign == "(")):
+            self._now = self._blocks[-1].before
+            del self._blocks[len(self._blocks) - (sign == ")") :]
+        if sign == "&":  # what is before it is run in another shell
+            self._now -= self._latest
+        if sign in {";", "\n", "&", "||"}:
+            self._now -= self._by_chance
+            self._by_chance.clear()
+            self._latest.clear()
+
+    def _behind_keywords(self, words: list[CommandWord]) -> list[CommandWord]:
+        for n, word in enumerate(words):
+            if word.raw in _OPENS:
+                self._blocks.append(_Block(word.raw, self._now))
+            elif self._blocks and word.raw in _CLOSES:
+                self._now = self._blocks.pop().names_behind(self._now)
+            elif self._blocks and word.raw in _TURNS:
+                self._blocks[-1].turn(self._now, word.raw)
+                self._now = self._blocks[-1].before
+            if word.raw not in _GOES_ON:
+                return words[n:]
+        return []
+
+    def _take(self, command: SimpleCommand, words: list[str]) -> None:
+        """Note what a command gives to variables, or takes from them."""
+        given = [(one[1], one[2]) for one in map(_ASSIGNMENT.match, words) if one]
+        defaults = [(one[1], one[2]) for word in words for one in _DEFAULT.finditer(word)]
+        if words[:1] == ["for"] and words[2:3] == ["in"]:
+            # A word of these that is nothing is none, unless it is in quotes.
+            given = defaults = [(words[1], one) for one in ("x", *words[3:]) if one[0] in "x'\""]
+        elif words[:1] == ["read"] and any(word.raw == "while" for word in command.given):
+            # Behind `ls |` and the like a line is something.
+            defaults = [(name, "x") for name in words[1:]]
+            self.found.update(words[1:])
+        elif taking := [n for n, word in enumerate(words) if word in _TAKES]:
+            taken = (word.partition("[")[0] for word in words[taking[0] + 1 :] if "=" not in word)
+            self._taken.update(taken)
+        for name, value in (*given, *defaults):
+            self.values[name].append((value, self._now))
+        if words[:1] in (["cd"], ["pushd"]):
+            self.values["OLDPWD"].append(("x", self._now))
+            self._now |= {"OLDPWD"}
+            self.found.add("OLDPWD")
+        is_alone = command.before in _IN_SHELL and command.after in _IN_SHELL - {"("}
+        if (is_alone or (words[:1] == ["read"] and defaults)) and not command.depth:
+            is_declared = len(words) == len(given) + (words[0] in _DECLARES if words else 0)
+            names = {name for name, _ in (*(given if is_declared else ()), *defaults)} - self._now
+            self._now |= names
+            self._latest |= names
+            self._by_chance |= names if command.before == "&&" else set[str]()
+
+    def can_be_nothing(self, text: str, at: int) -> bool:
+        """Return whether a shell may make nothing of a text at a place.
+
+        It may if all of it is computed, and each part can be empty: a variable that has no value
+        yet, what is printed by a program that may print nothing. It may, too, if so much is in one
+        another that it is not followed to its end.
+        """
+        return self._can_be_nothing(text, self._names[bisect(self._starts, at) - 1])
+
+    def _can_be_nothing(self, text: str, names: _Names) -> bool:
+        if _COMPUTED.sub("", text).strip(" \t\"'$"):
             return False
         if self._depth == _DEEPEST:
             return True
         self._depth += 1
         parts = dict.fromkeys(part[0] for part in _COMPUTED.finditer(text))
-        can_be = not any(map(self._is_something, parts))
+        can_be = not any(self._is_something(part, names) for part in parts)
         self._depth -= 1
         return can_be
 
-    def _is_something(self, part: str) -> bool:
+    def _is_something(self, part: str, names: _Names) -> bool:
         program = _PROGRAM.fullmatch(part)
         if program is not None:
-            return part[:3] == "$((" or self._prints(program[1] or program[2])
+            return part[:3] == "$((" or self._prints(program[1] or program[2], names)
         variable = _VARIABLE.match(part)
-        if variable is None or UNSURE in part:
+        if variable is None or UNSURE in part or _ALTERED.match(part):
             return False
         name, sign, other = variable.groups("")
         if sign in {"?", "+"}:  # the shell ends there; it is nothing if the variable is
             return sign == "?"
-        return self._has_value(name) or (sign != "" and not self.can_be_nothing(other))
+        return self._has_value(name, names) or (
+            sign != "" and not self._can_be_nothing(other, names)
+        )
 
-    def _prints(self, program: str) -> bool:
+    def _prints(self, program: str, names: _Names) -> bool:
         """Return whether a program surely prints something."""
         program = ERRORS.sub(" ", program).strip()
         printed = _PRINTS_WORDS.fullmatch(program)
@@ -178,31 +269,27 @@ class _Place:
             return _SURELY_PRINTS.fullmatch(program) is not None
         if printed[1] == "dirname" and printed[2].strip()[:1] == '"':  # it prints `.` of nothing
             return True
-        return not self.can_be_nothing(_OF_FORMAT.sub("", printed[2]))
+        return not self._can_be_nothing(_OF_FORMAT.sub("", printed[2]), names)
 
-    def _has_value(self, name: str) -> bool:
-        """Return whether a variable has a value that is not empty, for all that is known."""
-        if name not in self._is_set:
-            self._is_set[name] = False  # if its value needs itself
-            self._is_set[name] = self._is_given(name)
-        return self._is_set[name]
-
-    def _is_given(self, name: str) -> bool:
-        given, at = self._given, self._at
-        if name == "OLDPWD":
-            return given.command.find("cd ") < at - len("cd ")
+    def _has_value(self, name: str, names: _Names) -> bool:
+        """Return whether a variable surely has a value that is not empty, with those in `names`."""
         if not name.strip("0123456789@*!"):
-            return _SETS_WORDS.search(given.command, 0, at) is not None
-        if given.taken.get(name, at) < at:
-            return False
-        assigned, ends = given.assigned.get(name, ()), given.ends
-        starts = [start for start in assigned if start < at <= ends.get(start, at)]
-        if starts and given.value(starts[-1]) == "":
-            return False
-        return given.filled.get(name, at) < at or any(map(self._is_value, starts[-_MOST:]))
+            return self._has_words
+        if (name, names) not in self._known:
+            self._known[name, names] = False  # if its value needs itself
+            values = self.values.get(name, ())
+            is_given = name in names and name not in self._taken and len(values) <= _MOST
+            self._known[name, names] = is_given and all(self._is_value(*one) for one in values)
+        return self._known[name, names]
 
-    def _is_value(self, start: int) -> bool:
-        """Return whether what a variable is given at a place is something."""
-        self._left -= 1
-        value = self._given.value(start) if self._left > 0 else ""
-        return value is None or not self.can_be_nothing(value)
+    def _is_value(self, value: str, names: _Names) -> bool:
+        is_computed = _end_of_parts(value, 0, _COMPUTED, _QUOTES) == len(value)
+        return value[:1] != "(" and not (is_computed and self._can_be_nothing(value, names))
+
+
+def _all_get_words(commands: list[SimpleCommand]) -> bool:
+    """Return whether there are functions, and each is called with words."""
+    functions = {one.words[0].raw for one in commands if one.after == "("}
+    calls = [one.given for one in commands if one.after != "(" and one.given]
+    called = [words for words in calls if words[0].raw in functions]
+    return called != [] and all(len(words) > 1 for words in called)

@@ -55,6 +55,8 @@ _RUNS_ABOVE = re.compile(
 _ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=]['\"`])|(?<=\(\)\}))/\.\.(?=[/'\"`])")
 """What code adds to the path of a folder: `os.getcwd() + "/.."`, `f"{os.getcwd()}/.."`."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
+_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$])[rRwW](?=\.\./)")
+"""What a script of `sed` has before a file that it reads or writes."""
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 
 
@@ -74,6 +76,8 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = f"{path[1]}.{command[path.end() :]}"
     if "/.." in command:
         command = _ABOVE_IN_CODE.sub("./..", command)
+    if "sed" in command:
+        command = _FILE_OF_SED.sub(r"\g<0> ", command)
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
 
 

@@ -59,6 +59,8 @@ _PIPED = re.compile(
     rf"[^|;&()`\n]{{0,{_LONGEST}}}(?:\| *(?:{_LIKE_DIRNAME.pattern}) *)?(?=\|)"
 )
 """A command whose words a pipe may hand to another one."""
+_XARGS = re.compile(r"\bxargs\b[^|;&\n]*? (?:-I *|--replace=)['\"]?([^\s'\"]+)")
+"""The mark for what `xargs` puts into its command."""
 _CLIMBS = re.compile(
     r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})" + _BEFORE_CLIMB
 )
@@ -68,7 +70,8 @@ _CLIMBS = re.compile(
 def with_printed(command: str) -> str:
     """Return a command with what its `$(...)` print in their places, if that is known.
 
-    What is not known is `.` before a `..`, since it may be the folder that the command runs in.
+    What is not known is `.` before a `..`, and so is the mark of `xargs -I` that begins a word,
+    since it may be the folder that the command runs in.
     """
     held = dict[str, str]()
     for _ in range(_MOST_DEEP):
@@ -76,6 +79,12 @@ def with_printed(command: str) -> str:
         before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
         if command == before:
             break
+    if marks := {re.escape(mark) for mark in _XARGS.findall(command)}:
+        # As a name with more behind it, the mark may be that of the folder itself.
+        part = rf"(?:{'|'.join(marks)}|\.)"
+        word = re.compile(rf"(?<![^\s'\"])(?:{part}+(?=/)|{part}{{2,}}(?=[\s'\"]|\Z))")
+        one = re.compile("|".join(marks))
+        command = word.sub(lambda of: one.sub(".", of[0]), command)
     command = _CLIMBS.sub(".", _PIPED.sub(partial(_handed_on, held=held), command))
     unknown = {*_SET_TO_UNKNOWN.findall(command)}
     return _CLIMBING.sub(lambda of: "." if (of[1] or of[2]) in unknown else of[0], command)
@@ -104,7 +113,7 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
 def _handed_on(command: re.Match[str], held: Mapping[str, str]) -> str:
     """Return a command before a pipe, or the folder above a root if it prints that."""
     printed = _printed(command[0], held) or ""
-    return f"{printed} " if printed.endswith("/..") else command[0]
+    return f"{printed} " if printed == ".." or printed.endswith("/..") else command[0]
 
 
 def _printed(command: str, held: Mapping[str, str]) -> str | None:

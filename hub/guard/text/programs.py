@@ -18,6 +18,7 @@ from hub.guard.text.sure_commands import (
     surely_parsed,
     with_plain_scripts,
     without_lines,
+    without_plain_remarks,
 )
 
 PREFIXES = frozenset(
@@ -178,7 +179,9 @@ OPENS_NOTHING = frozenset(
 )
 """Programs that open none of the words behind the sign where a shell would end their command."""
 _OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?(?:@|fileb?:)", re.IGNORECASE)
-_RUNS_PRINTED = re.compile(r"\b(?:xargs|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b")
+_RUNS_PRINTED = re.compile(
+    r"\b(?:xargs(?! (?:-[r0]+ )*sed -i )|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b"
+)
 _NOTHING = ("''",)
 _QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
@@ -198,7 +201,7 @@ def without_texts(command: str) -> str:
         return command
     opens = commands[0].given[0].raw not in OPENS_NOTHING
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
-    texts += _printed_in(commands)
+    texts += _printed_in(commands) or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
@@ -230,6 +233,7 @@ _SUBSTITUTION = re.compile(
     r"|\"s([/|#,@:])(?:(?!\2)[^\"\\\n$`!])*\2(?:(?!\2)[^\"\\\n$`!])*\2[gIip\d]*\""
 )
 """A script for `sed` that reads, writes and runs nothing."""
+_XARGS = re.compile(r"xargs|-[r0]+")
 _PRINTS = frozenset({"echo", "printf"})
 _SIGN_OF_PATH = re.compile(r"[/~\\]|\.\.")
 _OPTION_OF_SED = re.compile(r"-[nErszi]+(?:\.[\w.]+)?|''|\"\"")
@@ -281,6 +285,13 @@ def _scripts_in(words: list[CommandWord]) -> list[CommandWord]:
     rest = list(dropwhile(lambda word: _OPTION_OF_SED.fullmatch(word.raw), words))
     scripts = [rest[n + 1] for n, word in enumerate(rest[:-1]) if word.raw == "-e"] or rest[:1]
     return scripts if all(_SUBSTITUTION.fullmatch(one.raw) for one in scripts) else []
+
+
+def _edits_by(words: list[CommandWord]) -> list[CommandWord]:
+    """Return the scripts of `xargs sed -i`, if they put texts for others and are no paths."""
+    rest = list(dropwhile(lambda word: _XARGS.fullmatch(word.raw), words))
+    scripts = _scripts_in(rest[1:]) if words[0].raw == "xargs" and rest[:1] else []
+    return [one for one in scripts if rest[0].raw == "sed" and one.raw[2] != "/"]
 
 
 def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
@@ -341,11 +352,14 @@ _READS_LINES = re.compile(r"cat|tee|python3?|node")
 """Programs for which `/` in the lines that they read gives only an error."""
 
 
-def tamed(command: str) -> str:
+def tamed(command: str, *, posix: bool = True) -> str:
     """Return a command without lone slashes and variables, if nothing in it can list a folder.
 
-    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
+    Such as `expr 4 / 2`, `echo $((4 / 2))`, `cut -d / -f 1 | tr / _`, `echo $HOME`. Without
+    remarks if no program could take them for files.
     """
+    if posix and "#" in command and command.split(None, 1)[0] in OPENS_NOTHING:
+        command = without_plain_remarks(command)
     if "<<" in command and _OPENS_NO_LINE.match(command):
         return without_lines(command)
     if not _CAN_BE_TAMED.match(command):

@@ -23,9 +23,11 @@ _RUNS = re.compile(r"\$\(|`")
 _OF_DOCUMENT = frozenset({"<<", "<<-"})
 _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
+_ENDS_REMARK = re.compile(r"[;&|<>$'\"\\`]")
+"""Signs in a remark that a shell that knows none may run."""
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
-_USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--f")
+_USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--files")
 """The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
 _RUN_NOTHING = frozenset(
     {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
@@ -35,11 +37,19 @@ _TAKES_TEXT = re.compile(
     r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
 )
 """A command that reads a text from a here-document, and opens nothing that it names."""
-_RUNS_NO_TEXT = re.compile(
-    r"(?:cd|gh|kubectl"
-    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
+_OPENS_NO_LINE = re.compile(
+    r"(?:cd|gh|kubectl|tail|head|grep|rm|ruff|mypy|(?:python3? -m )?pytest"
+    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag)"
+    r"|cargo (?:build|check|test)|go (?:build|test|vet)"
+    r"|(?:npm|pnpm|yarn) (?:build|ci|install|lint|run|test)"
+    r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest))\b"
 )
-"""Not `git -c core.editor=sh`, or `git bisect run`."""
+"""Not `git -c core.editor=sh`, or `git bisect run`. Tests are code, which is not followed."""
+_SOURCE = re.compile(
+    r"(?!(?:.*/)?package\.json)[\w./@+-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb|php|c|h"
+    r"|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)"
+)
+"""A file that is no script of a shell, and has none in it."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 
@@ -104,15 +114,25 @@ def renames_programs(command: str) -> bool:
 def without_lines(command: str) -> str:
     """Return a command without the lines that `cat` writes to files: `cd src && cat > a <<'E'`.
 
-    Nothing opens the words in them without a shell, and the command does not run the files. So it
-    is with a text for a program: `git commit -F - <<'E'`.
+    Nothing opens the words in them without a shell, and the command does not run the files, unless
+    tests do. So it is with a text for a program: `git commit -F - <<'E'`.
     """
     script, kept = parsed(command, remarks=True), command
     for one in reversed(script.documents):
         kept = kept[: one.start] + kept[one.end :]
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) or all(map(_takes_text, commands))
+    is_written = all(map(runs_nothing, commands)) or all(map(_opens_no_line, commands))
     return kept if commands and is_written and not _USES_LINES.search(kept) else command
+
+
+def without_plain_remarks(command: str) -> str:
+    """Return a command without remarks that a shell that knows none takes for lone commands."""
+    script = parsed(command, remarks=True)
+    for start, end in reversed(script.remarks if script.is_closed else []):
+        is_line = command[:start].rstrip(" \t")[-1:] in {"", "\n"}
+        if is_line and not _ENDS_REMARK.search(command, start, end):
+            command = command[:start] + command[end:]
+    return command
 
 
 def runs_nothing(command: SimpleCommand) -> bool:
@@ -124,13 +144,14 @@ def runs_nothing(command: SimpleCommand) -> bool:
     return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
 
 
-def _takes_text(command: SimpleCommand) -> bool:
-    """Return whether a command is one of a program that takes its here-document for a text."""
-    has_lines = any(word.operator in _OF_DOCUMENT for word in command.words)
+def _opens_no_line(command: SimpleCommand) -> bool:
+    """Return whether a command takes lines for a text or for source code, and runs no others."""
     given = " ".join(word.raw for word in command.given)
-    if not has_lines:
-        return _RUNS_NO_TEXT.match(given) is not None
-    return command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None
+    if not any(word.operator in _OF_DOCUMENT for word in command.words):
+        return runs_nothing(command) or _OPENS_NO_LINE.match(given) is not None
+    written = (word.raw for word in command.words if word.operator in {">", ">>"})
+    is_source = runs_nothing(command) and any(map(_SOURCE.fullmatch, written))
+    return is_source or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
 
 
 _SCRIPTS = (
@@ -223,14 +244,16 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     climbs, at, blocks = list[tuple[int, str]](), "", 0
     # Behind `mkdir a && cd a;` nobody knows whether `cd` was done.
     begins = commands[first == "mkdir" and commands[0].after in {";", "\n"} :]
-    is_sure = _begins_in_folder(begins, places)
+    is_sure = _begins_in_folder(begins, places, command.count(".."))
     for one in commands if first in _IS_OF_SHELL else ():
         climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
         words, entered = one.given, _entered(one)
         if entered and not blocks:
             at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
             is_sure = is_sure and (one is begins[0] or _ABOVE.fullmatch(entered) is not None)
-        elif not _PROGRAM.fullmatch(words[0].raw) or any(word.text in _MOVES for word in words):
+        elif not _PROGRAM.fullmatch(words[0].raw) or any(
+            word.text in _MOVES and (word.text != "." or word is not words[-1]) for word in words
+        ):
             break
         starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
         blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
@@ -240,14 +263,16 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     return command
 
 
-def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts) -> bool:
+def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts, climbs: int) -> bool:
     """Return whether the first command surely enters a folder for all others.
 
-    From a folder that another argument names it may fail, but there a climb as high leads nowhere.
+    `climbs`: how often they climb. From a folder that another argument names it may fail, but there
+    a climb as high leads nowhere.
     """
     entered = _entered(commands[0]) if commands else ""
     name = entered.removeprefix("./").rstrip("/")
-    is_name = entered[:1] == "/" or ("/" not in name and name not in {"", ".", ".."})
+    is_low = "/" not in name or climbs == 1
+    is_name = entered[:1] == "/" or (is_low and name not in {"", ".", ".."})
     signs = {sign for one in commands for sign in (one.before, one.after)}
     return is_name and signs.isdisjoint({"(", ")"}) and places.enters(entered)
 
