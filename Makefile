@@ -30,7 +30,8 @@ DOCS := .docs
 DIST := .dist
 WHOLE_PROGRAMS := live test_packaging.py
 # A file's tests stay together: they share what they start. Long files come first (tests/conftest.py).
-SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder
+# A tester that ends is not replaced: the next one would run its test again, and in the end all wait for ever.
+SIDE_BY_SIDE := --numprocesses=$(TESTERS) --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 # Programs that the tests start hundreds of times are compiled once, whatever the environment says.
 PYTEST_RUN := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 # For tests that repeat so often that they take longer than others may.
