@@ -38,6 +38,7 @@ _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", 
 SCRIPTS = frozenset({"script", "code"})
 """Such an argument is a command if a shell runs it, as the tool or the call says."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
+_OF_A_PATH = {"name", "location", "arg", "argument"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -108,14 +109,17 @@ def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
     return next((f"{one} {key}" for one in of if one in vocabulary.HAVE_PATHS), key)
 
 
-def told_beside(names: Collection[str], methods: str) -> set[str]:
-    """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
+def told_beside(names: Collection[str], methods: str, session: str) -> set[str]:
+    """Return facts that the `names` of a tool's arguments tell.
+
+    `methods` describes a `method`, and `session` a `session` or its ID.
+    """
     facts = {
         "cookie": {"name", "value", "domain"}.issubset(names),
         "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
         "folder": any(map(_names_folder, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
-        "terminal": any(_has(vocabulary.TERMINAL_WORDS, name) for name in names),
+        "terminal": any(_has(vocabulary.TERMINAL_WORDS, one) for one in (*names, session)),
         "id": any(_last_word(name) == "id" for name in names),
         "content": "content" in names,
     }
@@ -142,6 +146,9 @@ def told_by_others(
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
     said = f"{tool} {described}"
+    is_kept = any(key in keys and _has(of, said) for of, keys in vocabulary.KEPT_ELSEWHERE)
+    if is_kept and not vocabulary.MENTIONS_FILES.search(described):
+        return Kind.PAYLOAD, "the name or the value of what is kept elsewhere"
     is_sent = last in {"text", "string", "content", "data", "message"} and _has(
         vocabulary.TYPING_WORDS, said
     )
@@ -305,7 +312,7 @@ def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in {"name", "location"} and _is_path_word(words[-2]):
+    if len(words) > 1 and words[-1] in _OF_A_PATH and _is_path_word(words[-2]):
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):

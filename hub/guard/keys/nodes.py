@@ -40,6 +40,7 @@ _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*(?: -[\w-]+)*",
     re.IGNORECASE,
 )
+_FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _METHODS = ("method", "http_method", "httpMethod")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
@@ -112,6 +113,7 @@ _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 def node_of_key(key: str) -> ArgumentNode:
     """Return the node of a member that no schema declares."""
     kind, why = kind_of_key(key)
+    kind = Kind.NEUTRAL if _FILES.fullmatch(key) else kind  # a file's name, with the file's content
     return ArgumentNode(kind, why, label=is_label(key), tree=is_tree(key))
 
 
@@ -170,7 +172,8 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
-    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods)
+    session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
+    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)
     runs = not _RUNNING.isdisjoint(words_of(tool))
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))
