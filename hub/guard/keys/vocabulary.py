@@ -202,8 +202,8 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work|clone"
-    r"|checkout"
+    r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
+    r"|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
@@ -212,7 +212,8 @@ SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
     r"|(?:\w+ )?file path \([\w ]*\bon (?:the )?remote (?:server|host)\)\.?"
     r"|(?:(?:the|name of|source|target|destination) )*(?:imap|e-?mail|mail|mailbox) folders?\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox|maildir)).*"
+    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
+    r"|maildir)).*"
     r"|(?!.*\b(?:host|local|machine|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
     r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod)|(?:your )?"
     r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
