@@ -311,8 +311,8 @@ OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
-    r"(?:[\w'/+#-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
-    r"|location)(?: ?name)?(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"(?:[\w'/+#()-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
+    r"|location)(?: ?name)?(?: ?\([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|including|for|in|of|on|whose|that)\b"
     r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
     r"|(?:search|look) for))"
@@ -356,13 +356,14 @@ SAYS_CONTENT = _says(
 _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
-    r"|for(?! an? | \w+s\b))|(?:find|filter|match(?:es)?) (?:by|files?)"
+    r"|for(?! an? | \w+s\b))|(?:find|filter|match(?:es)?) (?:(?:files? )?by|files)"
     r"|to (?:find|match)\b(?! against)))"
     r"(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
-    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?{_FILE}"
+    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
     r"\b(?!'| (?:contents?|urls?|to (?:search for(?! \w+s\b)|find|match|filter"
     r"|create|write)))"
     rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
+    r"|.*\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
     rf"|\w+ ?[/|] ?{_FILE}\b|.*(?:\((?:[^()]*\W)?path\b|\bstarts? with @"
     r"|(?<!\w)@(?:file|path| syntax| to (?:include|read|load|refer)|[\w/]+\.\w)))"
 )
