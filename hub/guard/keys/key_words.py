@@ -27,6 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
+_FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
@@ -110,14 +111,11 @@ def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
 
 
 def told_beside(names: Collection[str], methods: str, session: str) -> set[str]:
-    """Return facts that the `names` of a tool's arguments tell.
-
-    `methods` describes a `method`, and `session` a `session` or its ID.
-    """
+    """Return facts that the `names` tell, and the schemas of a `method` and of a `session`."""
     facts = {
         "cookie": {"name", "value", "domain"}.issubset(names),
         "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
-        "folder": any(map(_names_folder, names)),
+        "folder": any(map(_FOLDER.search, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
         "terminal": any(_has(vocabulary.TERMINAL_WORDS, one) for one in (*names, session)),
         "id": any(_last_word(name) == "id" for name in names),
@@ -145,10 +143,9 @@ def told_by_others(
         return None
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    said = f"{tool} {described}"
-    is_kept = any(key in keys and _has(of, said) for of, keys in vocabulary.KEPT_ELSEWHERE)
-    if is_kept and not vocabulary.MENTIONS_FILES.search(described):
-        return Kind.PAYLOAD, "the name or the value of what is kept elsewhere"
+    said, is_of_file = f"{tool} {described}", vocabulary.MENTIONS_FILES.search(described)
+    if any(key in keys and _has(of, said) for of, keys in vocabulary.KEPT_ELSEWHERE):
+        return None if is_of_file else (Kind.PAYLOAD, "what a server keeps")
     is_sent = last in {"text", "string", "content", "data", "message"} and _has(
         vocabulary.TYPING_WORDS, said
     )
@@ -162,11 +159,6 @@ def _says_here(text: Json) -> bool:
 
 def _has(known: frozenset[str], name: str) -> bool:
     return not known.isdisjoint(words_of(name))
-
-
-def _names_folder(name: str) -> bool:
-    *_, last = (word for word in ("", *words_of(name)) if word not in {"path", "name"})
-    return last in {"folder", "directory", "dir"}
 
 
 def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
@@ -362,13 +354,11 @@ def _noun_phrase(words: list[str]) -> list[str]:
     words = words[:cut]
     if len(words) > 1 and words[-1] in {"edit", "block"} and words[-2] in vocabulary.PAYLOAD_WORDS:
         return words[:-1]
-    while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
+    while len(words) > 1 and words[-1] in vocabulary.FILLERS:
+        if words[-2] not in _KNOWN and not _is_path_word(words[-2]):
+            break
         words = words[:-1]
     return words
-
-
-def _is_known(word: str) -> bool:
-    return word in _KNOWN or _is_path_word(word)
 
 
 def _is_path_word(word: str) -> bool:

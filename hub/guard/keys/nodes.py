@@ -80,12 +80,10 @@ class ArgumentNode(Struct, frozen=True):
     def undeclared(self, key: str) -> ArgumentNode:
         """Return the node of a member `key` that is not in `properties`."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
-        if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
-            return self._entry(named) if self.has_entry(key) else named
-        return extra
-
-    @staticmethod
-    def _entry(named: ArgumentNode) -> ArgumentNode:
+        if extra is not None and (extra.kind is not Kind.NEUTRAL or extra.properties):
+            return extra
+        if not self.has_entry(key):
+            return named
         # `src` is a folder of the tree, with texts of files in it.
         kind = Kind.NEUTRAL if named.kind is Kind.WEAK else named.kind
         return replace(named, kind=kind, tree=True)

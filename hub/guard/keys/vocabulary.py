@@ -126,7 +126,7 @@ GOES_ELSEWHERE = _table(
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
-    "function_name functionName FunctionName | payload Payload",
+    "function_name functionName FunctionName | lambda serverless aws | payload Payload",
 )
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
@@ -134,8 +134,7 @@ It goes to a cluster, a container, or the place that such an argument names: as 
 or a text that is a payload. Other texts may be commands for a shell of this machine.
 """
 KEPT_ELSEWHERE = _table(
-    "redis hset hget hgetall hdel hexists lpush rpush lpop rpop lrange sadd srem smembers zadd zrem"
-    " zrange xadd xrange xdel | key name field value member channel",
+    "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
     "mqtt ros kafka | topic topics topic_name topicName",
 )
 """In a tool's name or a text's description, and what then names nothing on this machine."""
@@ -303,11 +302,6 @@ SAYS_FILE = _says(
     r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b"
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
-SAYS_INPUT_FILE = _says(
-    r"(?:the |an? )?(?:\w+ )?(?:or (?:an? )?)?(?:files?|director(?:y|ies)|folders?)\b"
-)
-"""The argument is a file that an expression is applied to, not the expression itself."""
-OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
@@ -357,17 +351,17 @@ _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
     r"|for(?! an? | \w+s\b))|(?:find|filter|match(?:es)?) (?:(?:files? )?by|files)"
-    r"|to (?:find|match)\b(?! against)))"
-    r"(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
+    r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
     rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
-    r"\b(?!'| (?:contents?|urls?|to (?:search for(?! \w+s\b)|find|match|filter"
-    r"|create|write)))"
+    r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
     rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
-    r"|.*\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
-    rf"|\w+ ?[/|] ?{_FILE}\b|.*(?:\((?:[^()]*\W)?path\b|\bstarts? with @"
+    r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
+    r"|\((?:[^()]*\W)?path\b|\bstarts? with @"
     r"|(?<!\w)@(?:file|path| syntax| to (?:include|read|load|refer)|[\w/]+\.\w)))"
 )
 """The argument is either a text itself, or the path of a file with the text."""
+OF_FILE = (SAYS_NAMED_FILE, OR_PATH, STARTS_AS_PATH)
+"""The argument may be a file that an expression is applied to, not the expression itself."""
 SAYS_REGEX = _says(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
     r"|\b(?:lua|ast) patterns?\b(?! file)|^(?:number|date|time)[ -]format\b"

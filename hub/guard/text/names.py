@@ -100,15 +100,15 @@ def patched_names_in(text: str, *, mentions: bool = False) -> Iterator[str]:
     """Yield, each once, the paths of the files that a patch changes, as each program reads them.
 
     A path may count as it is, without its first name (`a/x.py`), or only by its last name.
-    With `mentions` also those after an `@`, if the text is no patch.
+    With `mentions` also those after an `@`.
 
     Raises:
         TooManyWaysError: it names more files than are looked at.
     """
+    seen = dict.fromkeys(_MENTIONED.findall(text) if mentions else ())
+    yield from seen
     if "\n" not in text or not any(sign in text for sign in _OF_PATCH):
-        yield from dict.fromkeys(_MENTIONED.findall(text)) if mentions else ()
         return
-    seen = set[str]()
     for count, header in enumerate(_PATCHED.finditer(text)):
         if count == _MOST_PATCHED:
             raise TooManyWaysError
@@ -116,7 +116,7 @@ def patched_names_in(text: str, *, mentions: bool = False) -> Iterator[str]:
             for path in line.split() if name == "both" else line.partition("\t")[0].split(" -> "):
                 for one in _stripped(path.strip("\"'`*#: \t\r")):
                     if one and one not in seen:
-                        seen.add(one)
+                        seen[one] = None
                         yield one
 
 

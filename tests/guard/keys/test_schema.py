@@ -385,6 +385,7 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
         ("insert_one", "document", "collection", Kind.PAYLOAD),
         ("add", "document", "collection", Kind.PATH),
         ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
+        ("call", "payload", "function_name", Kind.PATH),
     ],
 )
 def test_an_object_may_be_data_for_another_place(
