@@ -146,9 +146,8 @@ def told_by_others(
     said, is_of_file = f"{tool} {described}", vocabulary.MENTIONS_FILES.search(described)
     if any(key in keys and _has(of, said) for of, keys in vocabulary.KEPT_ELSEWHERE):
         return None if is_of_file else (Kind.PAYLOAD, "what a server keeps")
-    is_sent = last in {"text", "string", "content", "data", "message"} and _has(
-        vocabulary.TYPING_WORDS, said
-    )
+    sent = {"text", "string", "content", "data", "message"}
+    is_sent = last in sent and _has(vocabulary.TYPING_WORDS, said)
     is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
@@ -288,19 +287,15 @@ def _singular(word: str) -> str:
 
 def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
-        return _kind_of_end(words)
+        # A preposition at the end, as in `saveTo`.
+        if words[-2] in vocabulary.WRITING_VERBS:
+            return Kind.PATH, " ".join(words)
+        kind, word = _kind_of_words(words[:-1])
+        return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
     if _is_text_of_file(words):
         return Kind.WEAK, " ".join(words)
     words = _noun_phrase(words)
     return _kind_of_noun(words) if words else (Kind.NEUTRAL, "")
-
-
-def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
-    """Return the kind of a name with a preposition at its end, such as `saveTo`."""
-    if words[-2] in vocabulary.WRITING_VERBS:
-        return Kind.PATH, " ".join(words)
-    kind, word = _kind_of_words(words[:-1])
-    return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:

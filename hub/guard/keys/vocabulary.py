@@ -291,9 +291,8 @@ SAYS_OTHER = _says(
     r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
-    r"|路由路径|触发路径|接口路径"
+    r"|(?:路由|触发|接口)路径|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)"
     r"|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
