@@ -55,7 +55,7 @@ _QUERY = re.compile(r"[?#]")
 _MOUNTED = re.compile(r"((?:[A-Za-z]:[/\\])?[^:,;\s]+):/[^:,;\s]*(?::[a-zA-Z]+)?")
 ONE_NAME = "one item of a list"
 """How a name in a text without path signs comes about; it costs a disk query, but no reading."""
-PATCHED = "a file that the patch changes"
+NAMED = "a file that the patch or the text names"
 _CHARACTERS = 64
 """So many characters of a command take one unit of effort to be searched for another command."""
 _PER_SIGN = 10
@@ -97,8 +97,8 @@ class CandidateTexts(Struct, frozen=True):
         is_of_mount = candidate.kind is Kind.WEAK and is_mount(key)
         mounted = _MOUNTED.fullmatch(value) if is_of_mount and not is_local_uri(value) else None
         is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
-        patched = patched_names_in(value) if is_patch else ()
-        yield from ((path, PATCHED, Kind.WEAK) for path in patched)
+        named = patched_names_in(value, mentions="@" in candidate.why) if is_patch else ()
+        yield from ((path, NAMED, Kind.WEAK) for path in named)
         if candidate.whole and len(value) < PATH_MAX:
             yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
             return

@@ -25,6 +25,13 @@ def texts_of(tmp_path: Path, candidate: PathCandidate) -> list[tuple[str, str, K
     return list(texts.of(candidate, candidate.value))
 
 
+def test_a_text_names_files_by_a_sign_that_its_description_tells(tmp_path: Path) -> None:
+    value = "Please explain what is in @../x and why it is there"
+    for why, is_named in (("described as 'Use @ syntax'", True), ("described as 'file'", False)):
+        texts = texts_of(tmp_path, PathCandidate("/k", "k", WEAK, value, why))
+        assert ("../x" in [text for text, *_ in texts]) is is_named
+
+
 @pytest.mark.parametrize(
     ("kind", "value", "texts"),
     [

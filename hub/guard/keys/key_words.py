@@ -27,6 +27,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(known for known, _ in _HEADS),
 )
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
+_FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
@@ -38,6 +39,7 @@ _REACHING = {"read", "get", "open", "load", "view", "show", "delete", "remove", 
 SCRIPTS = frozenset({"script", "code"})
 """Such an argument is a command if a shell runs it, as the tool or the call says."""
 _READING_SCRIPTS = vocabulary.SHELL_WORDS - {"command", "cmd", "cli"}
+_OF_A_PATH = {"name", "location", "arg", "argument"}
 _PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
@@ -108,14 +110,14 @@ def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
     return next((f"{one} {key}" for one in of if one in vocabulary.HAVE_PATHS), key)
 
 
-def told_beside(names: Collection[str], methods: str) -> set[str]:
-    """Return facts that the `names` of a tool's arguments tell; `methods` describes a `method`."""
+def told_beside(names: Collection[str], methods: str, session: str) -> set[str]:
+    """Return facts that the `names` tell, and the schemas of a `method` and of a `session`."""
     facts = {
         "cookie": {"name", "value", "domain"}.issubset(names),
         "request": _URLS.isdisjoint(names) and _HTTP.search(methods) is not None,
-        "folder": any(map(_names_folder, names)),
+        "folder": any(map(_FOLDER.search, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
-        "terminal": any(_has(vocabulary.TERMINAL_WORDS, name) for name in names),
+        "terminal": any(_has(vocabulary.TERMINAL_WORDS, one) for one in (*names, session)),
         "id": any(_last_word(name) == "id" for name in names),
         "content": "content" in names,
     }
@@ -141,10 +143,11 @@ def told_by_others(
         return None
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
         return Kind.NEUTRAL, "perhaps the name of a file"
-    said = f"{tool} {described}"
-    is_sent = last in {"text", "string", "content", "data", "message"} and _has(
-        vocabulary.TYPING_WORDS, said
-    )
+    said, is_of_file = f"{tool} {described}", vocabulary.MENTIONS_FILES.search(described)
+    if any(key in keys and _has(of, said) for of, keys in vocabulary.KEPT_ELSEWHERE):
+        return None if is_of_file else (Kind.PAYLOAD, "what a server keeps")
+    sent = {"text", "string", "content", "data", "message"}
+    is_sent = last in sent and _has(vocabulary.TYPING_WORDS, said)
     is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
@@ -155,11 +158,6 @@ def _says_here(text: Json) -> bool:
 
 def _has(known: frozenset[str], name: str) -> bool:
     return not known.isdisjoint(words_of(name))
-
-
-def _names_folder(name: str) -> bool:
-    *_, last = (word for word in ("", *words_of(name)) if word not in {"path", "name"})
-    return last in {"folder", "directory", "dir"}
 
 
 def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
@@ -289,23 +287,19 @@ def _singular(word: str) -> str:
 
 def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
     if len(words) > 1 and words[-1] in {"to", "as", "from", "in", "into"}:
-        return _kind_of_end(words)
+        # A preposition at the end, as in `saveTo`.
+        if words[-2] in vocabulary.WRITING_VERBS:
+            return Kind.PATH, " ".join(words)
+        kind, word = _kind_of_words(words[:-1])
+        return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
     if _is_text_of_file(words):
         return Kind.WEAK, " ".join(words)
     words = _noun_phrase(words)
     return _kind_of_noun(words) if words else (Kind.NEUTRAL, "")
 
 
-def _kind_of_end(words: list[str]) -> tuple[Kind, str]:
-    """Return the kind of a name with a preposition at its end, such as `saveTo`."""
-    if words[-2] in vocabulary.WRITING_VERBS:
-        return Kind.PATH, " ".join(words)
-    kind, word = _kind_of_words(words[:-1])
-    return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
-
-
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in {"name", "location"} and _is_path_word(words[-2]):
+    if len(words) > 1 and words[-1] in _OF_A_PATH and _is_path_word(words[-2]):
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
@@ -355,13 +349,11 @@ def _noun_phrase(words: list[str]) -> list[str]:
     words = words[:cut]
     if len(words) > 1 and words[-1] in {"edit", "block"} and words[-2] in vocabulary.PAYLOAD_WORDS:
         return words[:-1]
-    while len(words) > 1 and words[-1] in vocabulary.FILLERS and _is_known(words[-2]):
+    while len(words) > 1 and words[-1] in vocabulary.FILLERS:
+        if words[-2] not in _KNOWN and not _is_path_word(words[-2]):
+            break
         words = words[:-1]
     return words
-
-
-def _is_known(word: str) -> bool:
-    return word in _KNOWN or _is_path_word(word)
 
 
 def _is_path_word(word: str) -> bool:

@@ -40,6 +40,7 @@ _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*(?: -[\w-]+)*",
     re.IGNORECASE,
 )
+_FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _METHODS = ("method", "http_method", "httpMethod")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
@@ -79,12 +80,10 @@ class ArgumentNode(Struct, frozen=True):
     def undeclared(self, key: str) -> ArgumentNode:
         """Return the node of a member `key` that is not in `properties`."""
         extra, named = self.extra, node_of_key(key[-LONGEST_KEY:])
-        if extra is None or (extra.kind is Kind.NEUTRAL and not extra.properties):
-            return self._entry(named) if self.has_entry(key) else named
-        return extra
-
-    @staticmethod
-    def _entry(named: ArgumentNode) -> ArgumentNode:
+        if extra is not None and (extra.kind is not Kind.NEUTRAL or extra.properties):
+            return extra
+        if not self.has_entry(key):
+            return named
         # `src` is a folder of the tree, with texts of files in it.
         kind = Kind.NEUTRAL if named.kind is Kind.WEAK else named.kind
         return replace(named, kind=kind, tree=True)
@@ -112,6 +111,7 @@ _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 def node_of_key(key: str) -> ArgumentNode:
     """Return the node of a member that no schema declares."""
     kind, why = kind_of_key(key)
+    kind = Kind.NEUTRAL if _FILES.fullmatch(key) else kind  # a file's name, with the file's content
     return ArgumentNode(kind, why, label=is_label(key), tree=is_tree(key))
 
 
@@ -170,7 +170,8 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
-    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods)
+    session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
+    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)
     runs = not _RUNNING.isdisjoint(words_of(tool))
     for key, node in shape.properties.items():
         described = str(object_or_empty(declared.get(key)).get("description"))

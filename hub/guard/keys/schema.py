@@ -116,7 +116,8 @@ class _Compiler:
         for key, node, variants in self._unread:  # grows in the loop
             self._read_inside(key, node, variants)
         for _, node, variants in self._unread:
-            if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or _has_paths(node)):
+            judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
+            if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
         return top
 
@@ -258,11 +259,6 @@ def _is_no_text(variants: list[JsonObject]) -> bool:
     """Return whether only objects or arrays are declared: some children parse a text for these."""
     types = _types(variants)
     return bool(types & _TEXT_TYPES) and "string" not in types
-
-
-def _has_paths(node: ArgumentNode) -> bool:
-    """Return whether a node inside `node` has a kind whose values are judged as paths."""
-    return any(part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
 
 
 def _effort_for(schema: Json) -> int:

@@ -119,18 +119,25 @@ GOES_ELSEWHERE = _table(
     " | params parameters bindings",
     "query | variables",
     "table table_name tableName table_id tableId | row rows record records data values where",
-    "collection collectionName | filter pipeline update projection sort definition query document",
+    "collection collectionName | filter pipeline update projection sort definition query",
+    "collection collectionName | insert update replace upsert mongo db | document",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
     " | values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
+    "function_name functionName FunctionName | lambda serverless aws | payload Payload",
 )
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
 It goes to a cluster, a container, or the place that such an argument names: as an object, a list,
 or a text that is a payload. Other texts may be commands for a shell of this machine.
 """
+KEPT_ELSEWHERE = _table(
+    "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
+    "mqtt ros kafka | topic topics topic_name topicName",
+)
+"""In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
 FILE_PATTERNS = _words(
@@ -194,8 +201,8 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git rep
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
 SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work|clone"
-    r"|checkout"
+    r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
+    r"|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp")
@@ -203,9 +210,13 @@ ELSEWHERE = _words("remote sftp")
 SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
     r"|(?:\w+ )?file path \([\w ]*\bon (?:the )?remote (?:server|host)\)\.?"
-    r"|(?:(?:the|absolute|full|working|mount|\w+) ){0,3}(?:path|directory|folder)"
-    r" (?:inside|in|within) (?:the |a )?(?:\w+ )?(?:container|pod)"
-    r"(?! (?:file|folder|directory|format)s?\b)(?!.*\b(?:host|local|machine|or)\b).*"
+    r"|(?:(?:the|name of|source|target|destination) )*(?:imap|e-?mail|mail|mailbox) folders?\b"
+    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
+    r"|maildir)).*"
+    r"|(?!.*\b(?:host|local|machine|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
+    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod)|(?:your )?"
+    r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
+    r"(?! (?:file|folder|directory|format)s?\b).*"
 )
 """A whole description of what is none of this machine, unless the key says "local" or "host"."""
 HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
@@ -280,9 +291,8 @@ SAYS_OTHER = _says(
     r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
     r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
     r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
-    r"|路由路径|触发路径|接口路径"
+    r"|(?:路由|触发|接口)路径|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
     r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
     r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)"
     r"|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
 )
@@ -291,18 +301,14 @@ SAYS_FILE = _says(
     r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b"
 )
 """The path is a file path, even if `SAYS_OTHER` matches too."""
-SAYS_INPUT_FILE = _says(
-    r"(?:the |an? )?(?:\w+ )?(?:or (?:an? )?)?(?:files?|director(?:y|ies)|folders?)\b"
-)
-"""The argument is a file that an expression is applied to, not the expression itself."""
-OF_FILE = (SAYS_INPUT_FILE, STARTS_AS_PATH)
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
-    r"[\w'./+#-]+ ){0,4}?(?:file|folder|directory|filename|location|(?:note|file) ?paths?)"
-    r"(?: ?name)?(?: \([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
-    r"| (?:with|containing|for|in|of|on|whose|that)\b"
-    r"| to (?:run|read|open|load|execute|use|parse|send|upload|search in))"
+    r"(?:[\w'/+#()-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
+    r"|location)(?: ?name)?(?: ?\([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"| (?:with|containing|including|for|in|of|on|whose|that)\b"
+    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
+    r"|(?:search|look) for))"
     r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
@@ -342,13 +348,19 @@ SAYS_CONTENT = _says(
 )
 _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
-    r"^(?!.{0,60}\b(?:look|search|find|match|filter)\b)(?:.*?(?:\bor|,) (?!and |in )"
-    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?{_FILE}"
-    r"\b(?!'| (?:contents?|urls?|to (?!load|read|use|render|the|an?\b)))"
-    rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?/ ?)"
-    r"|.*(?:\((?:[^()]*\W)?path\b|@(?:file|path)|\bstarts? with @))"
+    r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
+    r"|for(?! an? | \w+s\b))|(?:find|filter|match(?:es)?) (?:(?:files? )?by|files)"
+    r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
+    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
+    r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
+    rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
+    r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
+    r"|\((?:[^()]*\W)?path\b|\bstarts? with @"
+    r"|(?<!\w)@(?:file|path| syntax| to (?:include|read|load|refer)|[\w/]+\.\w)))"
 )
 """The argument is either a text itself, or the path of a file with the text."""
+OF_FILE = (SAYS_NAMED_FILE, OR_PATH, STARTS_AS_PATH)
+"""The argument may be a file that an expression is applied to, not the expression itself."""
 SAYS_REGEX = _says(
     r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
     r"|\b(?:lua|ast) patterns?\b(?! file)|^(?:number|date|time)[ -]format\b"

@@ -44,6 +44,7 @@ _VERSIONS = re.compile(
     r"~[>=] ?\d+(?:\.\d+)*(?:, ?(?:~>|[<>=!~]=|[<>=]) ?\d+(?:\.\d+)*)*", re.ASCII
 )
 """Which versions of a package are wanted, such as `~> 5.0, < 6`: never a path."""
+_MENTIONED = re.compile(r"(?<!\w)@([^\s,;()\"'`]*[^\s,;()\"'`.:?!])")
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _MOST_PATCHED = 10_000
 
@@ -95,17 +96,19 @@ def quoted_names_in(text: str) -> Iterator[str]:
     yield from (piece for piece in pieces if 0 < len(piece) <= _LONGEST_NAME)
 
 
-def patched_names_in(text: str) -> Iterator[str]:
+def patched_names_in(text: str, *, mentions: bool = False) -> Iterator[str]:
     """Yield, each once, the paths of the files that a patch changes, as each program reads them.
 
     A path may count as it is, without its first name (`a/x.py`), or only by its last name.
+    With `mentions` also those after an `@`.
 
     Raises:
         TooManyWaysError: it names more files than are looked at.
     """
+    seen = dict.fromkeys(_MENTIONED.findall(text) if mentions else ())
+    yield from seen
     if "\n" not in text or not any(sign in text for sign in _OF_PATCH):
         return
-    seen = set[str]()
     for count, header in enumerate(_PATCHED.finditer(text)):
         if count == _MOST_PATCHED:
             raise TooManyWaysError
@@ -113,7 +116,7 @@ def patched_names_in(text: str) -> Iterator[str]:
             for path in line.split() if name == "both" else line.partition("\t")[0].split(" -> "):
                 for one in _stripped(path.strip("\"'`*#: \t\r")):
                     if one and one not in seen:
-                        seen.add(one)
+                        seen[one] = None
                         yield one
 
 

@@ -17,7 +17,7 @@ PATHS = """
     archivo datei
     путь_к_файлу 文件路径 パス content_file folder-name dirname reportFilePath
     file_names file_location check_path imagepath_list outputdir_str pdffile_name
-    file_before
+    file_before csvfile_arg path_argument
     répertoire diretório klasör sökväg složka ścieżka fájl Zielpfad Dateipfad dosya_yolu fil berkas
     archivo_salida fichierDeSortie arquivo_saída carpeta_destino فایل फाइल fname
 """
@@ -44,7 +44,7 @@ EITHER = """
 """
 COMMANDS = (
     "command cmd args extraArgs argv command_line commandLine shellScript bash bash_code cmd_text"
-    " jq_args findArguments search_args command_string csvfile_arg"
+    " jq_args findArguments search_args command_string"
 )
 NEUTRAL = """
     patchText diff_content patch_body

@@ -23,5 +23,7 @@ def test_an_override_in_a_recursive_schema_changes_one_level() -> None:
 def test_an_undeclared_argument_is_judged_by_its_name() -> None:
     assert ArgumentNode().member("path").kind is Kind.PATH
     assert ArgumentNode().member("path") is node_of_key("path")
+    assert ArgumentNode().member("Makefile").kind is Kind.NEUTRAL
+    assert ArgumentNode().member("makefile").kind is Kind.PATH
     assert ArgumentNode(extra=ArgumentNode(Kind.GLOB)).member("path").kind is Kind.GLOB
     assert ArgumentNode(extra=ArgumentNode()).member("path").kind is Kind.PATH

@@ -206,6 +206,32 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("query", {"description": "SQL or a .sql file"}, Kind.WEAK),
         ("body", {"description": "Text. If it starts with @ it is read from a file"}, Kind.WEAK),
         ("body", {"description": "Text with @mentions in a file"}, Kind.PAYLOAD),
+        ("content", {"description": "Content to search through, or a path to a file"}, Kind.WEAK),
+        ("text", {"description": "Text or file path to search for a pattern"}, Kind.WEAK),
+        ("text", {"description": "Search in this text or file"}, Kind.WEAK),
+        ("content", {"description": "Plain text, or path to .md"}, Kind.WEAK),
+        ("code", {"description": "Code or file to explain"}, Kind.WEAK),
+        ("text", {"description": "Text/path"}, Kind.WEAK),
+        ("text", {"description": "Text or /path/to/file"}, Kind.WEAK),
+        ("text", {"description": "Markdown (.md) file to render"}, Kind.WEAK),
+        ("css", {"description": "CSS file(s)"}, Kind.WEAK),
+        ("query", {"description": "Filter expression or path to a filter file"}, Kind.WEAK),
+        ("code", {"description": "Load the code from this file"}, Kind.WEAK),
+        ("text", {"description": "Text to remove from the file"}, Kind.PAYLOAD),
+        ("text", {"description": "The Markdown file to convert"}, Kind.WEAK),
+        ("text", {"title": "Input path"}, Kind.WEAK),
+        ("query", {"description": "Search text or file path to look for"}, Kind.PAYLOAD),
+        ("query", {"description": "Query: keywords, function names, file paths"}, Kind.PAYLOAD),
+        ("query", {"description": "The search string. Matches file paths"}, Kind.PAYLOAD),
+        ("prompt", {"description": "Use @ syntax to include files"}, Kind.WEAK),
+        ("prompt", {"description": "What to do (@src/a.ts adds a file)"}, Kind.WEAK),
+        ("body", {"description": "Do not use @ to mention users; a@b.c is fine"}, Kind.PAYLOAD),
+        ("folder", {"description": "IMAP folder"}, Kind.VIRTUAL),
+        ("folder", {"description": "Target mail folder (e.g. INBOX)"}, Kind.VIRTUAL),
+        ("folder", {"description": "Mail folder to save as .eml files"}, Kind.PATH),
+        ("path", {"description": "Destination folder path in Google Drive"}, Kind.VIRTUAL),
+        ("path", {"description": "Local path or path in Google Drive"}, Kind.PATH),
+        ("path", {"description": "Host folder path inside the container"}, Kind.PATH),
         ("script", {"description": "Script content. Runs with bash."}, Kind.COMMAND),
         ("code", {"description": "Code that is executed in a shell"}, Kind.COMMAND),
         ("code", {"description": "Code that runs with bash-like speed"}, Kind.PAYLOAD),
@@ -295,6 +321,7 @@ def test_what_has_a_path_tells_which_it_is(owner: str, schema: JsonObject, kind:
         ("request", ["method", "endpoint"], "Path", Kind.PATH),
         ("http_upload", ["method"], "Path", Kind.PATH),
         ("file_request", ["method"], "Path", Kind.PATH),
+        ("vfs", ["method"], "Path", Kind.PATH),
     ],
 )
 def test_a_path_may_be_a_cookie_s_or_a_request_s(
@@ -351,10 +378,47 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
 
 
-def test_a_query_for_a_collection_is_data() -> None:
-    query: JsonObject = {"type": "object"}
-    schema: Json = {"properties": {"collectionName": {"type": "string"}, "query": query}}
-    assert compile_schema(schema, {}).member("query").member("path").kind is Kind.PAYLOAD
+@pytest.mark.parametrize(
+    ("tool", "key", "beside", "kind"),
+    [
+        ("find", "query", "collectionName", Kind.PAYLOAD),
+        ("insert_one", "document", "collection", Kind.PAYLOAD),
+        ("add", "document", "collection", Kind.PATH),
+        ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
+        ("call", "payload", "function_name", Kind.PATH),
+    ],
+)
+def test_an_object_may_be_data_for_another_place(
+    tool: str, key: str, beside: str, kind: Kind
+) -> None:
+    schema: Json = {"properties": {key: {"type": "object"}, beside: {"type": "string"}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).member("path").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "described", "kind"),
+    [
+        ("redis_set", "key", "", Kind.PAYLOAD),
+        ("hset", "value", "", Kind.PAYLOAD),
+        ("set", "key", "", Kind.NEUTRAL),
+        ("redis_restore", "name", "Name of the file", Kind.NEUTRAL),
+        ("mqtt_publish", "topic", "", Kind.PAYLOAD),
+        ("echo", "topic", "ROS2 topic", Kind.PAYLOAD),
+        ("read", "topic", "Topic of the note", Kind.NEUTRAL),
+    ],
+)
+def test_names_of_what_a_server_keeps_are_no_files(
+    tool: str, key: str, described: str, kind: Kind
+) -> None:
+    schema: Json = {"properties": {key: {"type": "string", "description": described}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_a_session_may_tell_of_a_terminal() -> None:
+    for described, kind in (("The tmux session", Kind.NEUTRAL), ("Session", Kind.PAYLOAD)):
+        session: JsonObject = {"type": "string", "description": described}
+        schema: Json = {"properties": {"session_id": session, "text": {"type": "string"}}}
+        assert compile_schema(schema, {}, tool="paste").member("text").kind is kind
 
 
 def test_values_for_a_cluster_may_be_files() -> None:

@@ -98,3 +98,9 @@ def test_a_patch_of_very_many_files_is_not_taken_for_one_of_a_few() -> None:
 )
 def test_a_text_that_is_no_patch_names_no_files(text: str) -> None:
     assert list(patched_names_in(text)) == []
+
+
+def test_a_text_may_mention_files() -> None:
+    text = "See @../x, (@src/a.ts) or '@/etc/y'. Mail a@b.c; @z?"
+    assert list(patched_names_in(text, mentions=True)) == ["../x", "src/a.ts", "/etc/y", "z"]
+    assert "../x" in patched_names_in(f"***\n{text}", mentions=True)
