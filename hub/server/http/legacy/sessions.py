@@ -38,10 +38,6 @@ class _Owned(Struct, eq=False):
     unused: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])
 
 
-def _count_unused(owned: _Owned) -> int:
-    return len(owned.unused)
-
-
 class NoRoomForSession(Struct, frozen=True):
     """Why no session is opened or adopted now; its client may try again later.
 
@@ -167,7 +163,7 @@ class LegacySessions:
         if own is not None and own.count >= share and not self._make_room(own.unused):
             return f"{own.count} sessions of {owner} are open"
         if len(self._sessions) >= self._most - self._most // 10:
-            most = max(self._owned.values(), key=_count_unused)
+            most = max(self._owned.values(), key=lambda one: len(one.unused))
             if not self._make_room(most.unused) and len(self._sessions) >= self._most:
                 return f"{len(self._sessions)} sessions are open"
         return None
