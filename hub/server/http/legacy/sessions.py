@@ -152,8 +152,10 @@ class LegacySessions:
         for part in () if usage is None else usage.parts:
             whose = part.principal, part.profile
             over = part.session_objection(self.count_of(*whose))
-            if over is not None and not self._make_room(self._those_of(*whose)):
-                return NoRoomForSession(over.why, over)
+            if over is not None:
+                its = {key: one for key, one in self._sessions.items() if one.is_of(*whose)}
+                if not self._make_room(its):
+                    return NoRoomForSession(over.why, over)
         full = self._full(sender.address)
         return None if full is None else NoRoomForSession(full)
 
@@ -171,10 +173,6 @@ class LegacySessions:
     def count_of(self, principal: str, profile: str | None = None) -> int:
         """Return how many sessions a principal has, in all or in one profile."""
         return sum(one.is_of(principal, profile) for one in self._sessions.values())
-
-    def _those_of(self, principal: str, profile: str | None) -> dict[str, HttpSession]:
-        its = self._sessions.items()
-        return {key: session for key, session in its if session.is_of(principal, profile)}
 
     def _make_room(self, among: dict[str, HttpSession]) -> bool:
         """End the first of these that never made a call; return whether there was one."""
