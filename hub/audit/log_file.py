@@ -260,9 +260,9 @@ class _Writer:
 
     def close(self) -> None:
         """Close the file, if it is open."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        file, self._file = self._file, None
+        if file is not None:
+            file.close()
 
     def _make_room(self) -> None:
         with suppress(OSError):  # a log that grows is better than a log that loses lines

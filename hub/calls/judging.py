@@ -111,7 +111,9 @@ class JudgingContext(Struct, eq=False):
         if made is None:
             made = self.judged_in = self._made()
         links = CachedDisk(self.session.services.machine.links)
-        return replace(made, links=links, granted=self._within_ceilings(granted) if granted else ())
+        ceilings = self._ceilings if granted else ()
+        granted = tuple(root for root in granted if within(root, ceilings))
+        return replace(made, links=links, granted=granted)
 
     def _made(self) -> CallContext:
         services, plan, here = self.session.services, self.snapshot.plan, self.snapshot.here
@@ -192,7 +194,3 @@ class JudgingContext(Struct, eq=False):
         operator = self.session.services.operator
         ceilings = (operator.roots().ceiling, operator.ceiling_of(self.spec.name))
         return tuple(ceiling for ceiling in ceilings if ceiling is not None)
-
-    def _within_ceilings(self, granted: tuple[Root, ...]) -> tuple[Root, ...]:
-        ceilings = self._ceilings
-        return tuple(root for root in granted if within(root, ceilings))

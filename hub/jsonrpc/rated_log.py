@@ -61,8 +61,7 @@ class RatedLog:
             self._lines -= 1
             self._bytes -= size
             log.log(level, event, **fields)
-        if self._left_out and self._at - self._told_at >= TOLD_EVERY:
-            self.finish()
+        self.look()
 
     def look(self) -> None:
         """Log how much was left out, if that is due."""

@@ -43,6 +43,15 @@ def most_files(wanted: int = 0) -> int | None:
     return None if soft == RLIM_INFINITY else soft
 
 
+def limit_files(process: int, most: int | None) -> None:
+    """Let a process, and those that it starts, have `most` files open; None: as many as now."""
+    with suppress(ImportError, OSError):  # only Linux can do it
+        from resource import RLIMIT_NOFILE, getrlimit, prlimit  # noqa: PLC0415 - not everywhere
+
+        if most is not None:
+            prlimit(process, RLIMIT_NOFILE, (most, getrlimit(RLIMIT_NOFILE)[1]))
+
+
 def unsent(transport: asyncio.BaseTransport) -> int:
     """Return how many sent bytes the peer has not acknowledged yet; 0 if not known."""
     connection = transport.get_extra_info("socket")

@@ -353,6 +353,17 @@ def test_a_disk_that_fails_loses_lines_says_so_and_may_recover(tmp_path: Path) -
     assert len(lines(path)) == 1
 
 
+def test_a_file_that_fails_to_be_closed_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    with closing(Writer(path)) as writer:
+        os.close(writer.open().fileno())  # so that writing and closing it fail
+        with capture_logs() as logs:
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - to know when
+            writer._append(b"{}\n")  # pyright: ignore[reportPrivateUsage] - see above
+    assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
+    assert lines(path) == [{}]
+
+
 def test_lines_wait_for_a_free_descriptor_until_the_log_ends(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     writer = Writer(path)

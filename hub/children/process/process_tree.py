@@ -46,6 +46,7 @@ from hub.children.process.watchdog import (
     Termination,
 )
 from hub.system.shutdown import Shutdown
+from hub.system.this_process import limit_files, most_files
 
 _HIGHEST, _LOWEST = 1 << 62, 1 << 60
 """Microseconds of real-time CPU time: 36,000 years are a limit that no process reaches."""
@@ -216,6 +217,7 @@ class ProcessSupervisor:
         self.graces = graces or EndGraces()
         self.leaders: dict[int, int] = {}
         self.folders = PrivateFolders(self._tell_folder)
+        self._files = most_files()
         self._since = 0
         self._hub = 0
         self._numbers = count(1)
@@ -288,6 +290,7 @@ class ProcessSupervisor:
         except OSError as exc:
             log.warning("no watchdog: a hub that is killed may leave processes", error=str(exc))
             return
+        limit_files(self.server.pid, self._files)  # the hub may have raised its own
         for pid, start in self.leaders.items():
             self.tell(f"+ {pid} {start}\n")
         if self.folders.top is not None:

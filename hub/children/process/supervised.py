@@ -245,6 +245,10 @@ class Watchdog:
         )
 
     @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
     def is_there(self) -> bool:
         """Whether the program is running."""
         return self._popen.poll() is None

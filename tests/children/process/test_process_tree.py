@@ -305,3 +305,18 @@ async def test_a_watchdog_that_cannot_be_started_is_logged() -> None:
     assert [entry["event"] for entry in logs] == [
         "no watchdog: a hub that is killed may leave processes"
     ]
+
+
+async def test_servers_may_open_as_many_files_as_the_hub_could_at_its_start() -> None:
+    kind = resource.RLIMIT_NOFILE
+    before = resource.getrlimit(kind)
+    few = 300
+    try:
+        resource.setrlimit(kind, (few, before[1]))
+        async with ProcessSupervisor(Shutdown()) as supervisor:
+            resource.setrlimit(kind, (few + 1, before[1]))
+            supervisor.prepare()
+            assert supervisor.server is not None
+            assert resource.prlimit(supervisor.server.pid, kind) == (few, before[1])
+    finally:
+        resource.setrlimit(kind, before)

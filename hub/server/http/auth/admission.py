@@ -56,7 +56,7 @@ class Admission(Struct, frozen=True):
         """Return whether its token need not be looked at again yet."""
         return self.recheck is None or clock() < self.recheck
 
-    async def when_expired(self, end: Callable[[], None]) -> None:
+    async def when_expired(self, end: Callable[[], object]) -> None:
         """Call `end` once the token has ended; return at once if it never does."""
         if self.expires is not None:
             await anyio.sleep(max(0.0, self.expires - time.time()))

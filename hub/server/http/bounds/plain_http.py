@@ -24,6 +24,7 @@ async def _completed(
 ) -> None:
     """Serve a request; complete a stream whose client reads too slowly to be waited for."""
     is_old = scope["http_version"] == "1.0"
+    cycle.waiting_for_100_continue &= not is_old
     await app(scope, receive, _unchunked(cycle, send) if is_old else send)
     if (
         (cycle.chunked_encoding or is_old)

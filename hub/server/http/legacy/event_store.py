@@ -20,7 +20,7 @@ from hub.server.http.bounds.bodies import MUCH
 from hub.system.this_process import give_back
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Bytes stored for all sessions together; beyond, the oldest event of who stores most goes."""
+"""Bytes stored for all sessions together; beyond, the oldest events of who stores most go."""
 MAX_SESSION_BYTES = 64 * 1024 * 1024
 """Bytes stored for one session: two messages of the largest size. Beyond, its oldest event goes."""
 MAX_SESSION_EVENTS = 4096
@@ -101,7 +101,12 @@ class EventStore:
         self._peak = max(self._peak, self._bytes)
         while self._bytes > self._max_bytes:
             fullest = max(self._shares.values(), key=lambda one: one.bytes)
-            min(fullest.journals, key=lambda one: one.kept[0].serial).drop_oldest()
+            oldest = min(one.kept[0].serial for one in fullest.journals)
+            # Many sessions take long to look through, so not for each of many small events.
+            last = oldest + (event.serial - oldest) // 32
+            for one in [*fullest.journals]:
+                while one.kept and one.kept[0].serial <= last:
+                    one.drop_oldest()
 
     def expire(self) -> None:
         """Drop the events that are too old; at half of the peak, memory goes back to the system."""

@@ -85,8 +85,8 @@ class EventStream:
     """The events of one stream, in order.
 
     `is_resumable`: a client knows an event's id; it may if the stream `begins_at` a number, behind
-    the events of an earlier process. `carried` is set while a connection carries the stream, `idle`
-    while none does.
+    the events of an earlier process. `carrier` is the connection that carries the stream now;
+    `carried` is set while there is one, `idle` while there is none.
     """
 
     def __init__(
@@ -106,20 +106,15 @@ class EventStream:
         self._turn = anyio.Lock()
         self._over = False
         self._questions: dict[int, Request] = {}
-        self._carrier: StreamConnection | None = None
+        self.carrier: StreamConnection | None = None
         self._carry(carrier)
-
-    @property
-    def carrier(self) -> StreamConnection | None:
-        """The connection that carries the stream now, or None."""
-        return self._carrier
 
     def knows(self, id_: EventId) -> bool:
         """Return whether a client can have got an event of this stream with this id."""
         return self.is_resumable and id_.number <= self._last
 
     def _carry(self, carrier: StreamConnection | None) -> None:
-        self._carrier = carrier
+        self.carrier = carrier
         if carrier is None:
             self.carried = anyio.Event()
             self.idle.set()
@@ -175,23 +170,19 @@ class EventStream:
             await self._write(PING)
 
     async def _write(self, chunk: bytes) -> None:
-        if self._carrier is not None:
-            await self._carrier.write(chunk)
+        if self.carrier is not None:
+            await self.carrier.write(chunk)
 
     def release(self, carrier: StreamConnection) -> None:
         """Let a connection carry the stream no longer."""
         carrier.cut()
-        if self._carrier is carrier:
+        if self.carrier is carrier:
             self._carry(None)
 
     def end(self) -> None:
         """End the stream: no event will come any more."""
         self._over = True
         self.interrupt()
-
-    def interrupt(self) -> None:
-        """Let go of the connection that carries the stream; its client may open it again."""
-        self._displaced()
 
     async def attach(
         self, send: Send, after: EventId | None, *, primed: bool = False
@@ -203,9 +194,9 @@ class EventStream:
         carrier = StreamConnection(send)
         await carrier.begin()
         # A writer that is stuck on the old connection holds `_turn`: release that connection first.
-        displaced = [self._displaced()]
+        displaced = [self.interrupt()]
         async with self._turn:
-            displaced.append(self._displaced())
+            displaced.append(self.interrupt())
             self._carry(carrier)
             if after is not None:
                 after = EventId(after.stream, max(after.number, self._first))
@@ -223,9 +214,9 @@ class EventStream:
                 await before.hang_up()
         return carrier
 
-    def _displaced(self) -> StreamConnection | None:
-        """Release and return the connection that carries the stream, or return None."""
-        carrier = self._carrier
+    def interrupt(self) -> StreamConnection | None:
+        """Release and return the connection that carries the stream; its client may come back."""
+        carrier = self.carrier
         if carrier is not None:
             self.release(carrier)
         return carrier

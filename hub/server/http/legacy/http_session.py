@@ -38,10 +38,6 @@ Python SDK takes no event of more than 1 MiB.
 """
 
 
-def _nothing() -> bool:
-    return False
-
-
 class ResumableStreams(Struct, eq=False):
     """The event streams that one session's requests are answered on.
 
@@ -54,8 +50,8 @@ class ResumableStreams(Struct, eq=False):
     journal: Journal
     poll_after: float = 0
     primed: bool = False
-    is_asking: Callable[[], bool] = _nothing
-    lost: Callable[[], object] = _nothing
+    is_asking: Callable[[], bool] = lambda: False
+    lost: Callable[[], object] = lambda: None
     _under_way: dict[int, EventStream] = field(default_factory=dict[int, EventStream])
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
     _asked: anyio.Event = field(default_factory=anyio.Event)

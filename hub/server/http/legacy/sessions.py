@@ -38,10 +38,6 @@ class _Owned(Struct, eq=False):
     unused: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])
 
 
-def _count_unused(owned: _Owned) -> int:
-    return len(owned.unused)
-
-
 class NoRoomForSession(Struct, frozen=True):
     """Why no session is opened or adopted now; its client may try again later.
 
@@ -156,8 +152,10 @@ class LegacySessions:
         for part in () if usage is None else usage.parts:
             whose = part.principal, part.profile
             over = part.session_objection(self.count_of(*whose))
-            if over is not None and not self._make_room(self._those_of(*whose)):
-                return NoRoomForSession(over.why, over)
+            if over is not None:
+                its = {key: one for key, one in self._sessions.items() if one.is_of(*whose)}
+                if not self._make_room(its):
+                    return NoRoomForSession(over.why, over)
         full = self._full(sender.address)
         return None if full is None else NoRoomForSession(full)
 
@@ -167,7 +165,7 @@ class LegacySessions:
         if own is not None and own.count >= share and not self._make_room(own.unused):
             return f"{own.count} sessions of {owner} are open"
         if len(self._sessions) >= self._most - self._most // 10:
-            most = max(self._owned.values(), key=_count_unused)
+            most = max(self._owned.values(), key=lambda one: len(one.unused))
             if not self._make_room(most.unused) and len(self._sessions) >= self._most:
                 return f"{len(self._sessions)} sessions are open"
         return None
@@ -175,10 +173,6 @@ class LegacySessions:
     def count_of(self, principal: str, profile: str | None = None) -> int:
         """Return how many sessions a principal has, in all or in one profile."""
         return sum(one.is_of(principal, profile) for one in self._sessions.values())
-
-    def _those_of(self, principal: str, profile: str | None) -> dict[str, HttpSession]:
-        its = self._sessions.items()
-        return {key: session for key, session in its if session.is_of(principal, profile)}
 
     def _make_room(self, among: dict[str, HttpSession]) -> bool:
         """End the first of these that never made a call; return whether there was one."""

@@ -439,6 +439,13 @@ async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
     assert body.strip(b"x") == b""
 
 
+async def test_a_client_of_http_1_0_is_not_told_to_go_on() -> None:
+    old = ONE.replace(b"HTTP/1.1\r\n", b"HTTP/1.0\r\nExpect: 100-continue\r\n")
+    async with connected() as made:
+        await made.stream.send(old)
+        assert b" 100 " not in await rest(made.stream)
+
+
 async def test_a_client_of_http_1_0_is_told_of_an_error() -> None:
     async with connected() as made:
         made.more = cast("bytes", None)

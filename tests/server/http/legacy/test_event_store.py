@@ -86,6 +86,17 @@ def test_who_stores_most_gives_up_its_own_first(store: EventStore, clock: FakeCl
     assert chunks(loud[0], EventId(1, 0)) == [b"d" * 100]
 
 
+def test_of_many_small_events_several_are_given_up_at_once(clock: FakeClock) -> None:
+    store = EventStore(clock, max_bytes=6400)
+    journals = [store.journal() for _ in range(100)]
+    for number in range(64):
+        for journal in journals:
+            journal.add(EventId(1, number), b"a")
+    journals[0].add(EventId(1, 64), b"b")
+    assert sum(len(journal.kept) for journal in journals) == 6400 - 6400 // 32
+    assert min(journal.kept[0].serial for journal in journals) == 6400 // 32 + 1
+
+
 def test_what_a_journal_dropped_itself_makes_no_other_give_up_anything(clock: FakeClock) -> None:
     store = EventStore(clock, max_bytes=100, max_session_events=1)
     one, other = store.journal(), store.journal()
