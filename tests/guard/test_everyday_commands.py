@@ -461,6 +461,10 @@ CREATED_OUT = [
     'docker compose run -v "/newdir:/x" api',
 ]
 ASSIGNED = [
+    ". .venv/bin/activate; D=src; ls $D/",
+    "source ./env; D=src; ls $D/",
+    'CC=gcc; D=build; mkdir -p $D; $CC -o $D/app a.c; run() { echo "$*"; "$@"; }; run ls $D/',
+    "export $(cat .env | xargs); D=src; read -r x; time { ls $D/; }; cp a.txt $D/",
     "for d in */; do ls $d/; done",
     "for d in a b c; do mkdir -p $d/src; done",
     'DIR=src && cp a.txt "$DIR/"',
@@ -489,6 +493,10 @@ ASSIGNED = [
     'd=${f%.*}; ls "$d/x" # $d',
 ]
 ASSIGNED_OUT = [
+    "PWD=; ls $PWD/",
+    "unset PWD; ls $PWD/",
+    "x=src < missing; ls $x/",
+    "readonly x\nx=src\nls $x/",
     'x=" /"; ls $x',
     "x=.; cat $x./private/secret.txt",
     "a=le; cat ${a}ak",
