@@ -13,6 +13,8 @@ from hub.guard.text.shell import CommandWord, SimpleCommand, parsed, without_quo
 
 UNSURE = "/././"
 """Stands in a path that is printed only if a program finds it, and then behind all links."""
+NAME_OF_ROOT = f".{UNSURE}."
+"""The name of a folder that may be a root; as a path it is that folder, or leads nowhere."""
 _NESTED = r"\((?:[^()`]|\((?:[^()`]|\([^()`]*\))*\))*\)"
 _BRACED = r"\$\{[^{}]*\}"
 _FOUND = rf"(?:\.|\$\w+|{_BRACED})?{re.escape(UNSURE)}(?!node_modules\b)[^\s;&|<>()'\"`]*"
@@ -26,6 +28,8 @@ _PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _ENTERS = re.compile(r"\bcd(?: -[LPe]+| --)*[ \t]+")
 _ALL_WORDS = re.compile(r"\"\$(?:@|\{(?:@|\w+\[@\])\})\"")
 """The only ones that can be nothing in quotes."""
+_ELEMENTS = re.compile(r"\"\$\{(\w+)\[@\]\}\"")
+_ARRAY = re.compile(r"\([^'\"$`]*\)")
 _END_OF_CD = re.compile(r" *(?:\d?>|[;&|)\n'\"]|\Z)")
 _QUOTES = re.compile(r"\$?(?:\"|'')")
 _SPACE = re.compile(r"[ \t]+")
@@ -246,7 +250,8 @@ class _Given:
         defaults = [(one[1], one[2]) for word in words for one in _DEFAULT.finditer(word)]
         if words[:1] == ["for"] and words[2:3] == ["in"]:
             # A word of these that is nothing is none, unless it is in quotes.
-            given = defaults = [(words[1], one) for one in ("x", *words[3:]) if one[0] in "x'\""]
+            quoted = [one for one in words[3:] if one[0] in "'\"" and not self._are_given(one)]
+            given = defaults = [(words[1], one) for one in ("x", *quoted)]
         elif words[:1] == ["read"] and any(word.raw == "while" for word in command.given):
             # Behind `ls |` and the like a line is something.
             defaults = [(name, "x") for name in words[1:]]
@@ -270,6 +275,14 @@ class _Given:
             self._now |= names
             self._latest |= names
             self._by_chance |= names if command.before == "&&" else set[str]()
+
+    def _are_given(self, word: str) -> bool:
+        """Return whether a word is all elements of an array that is set to plain words."""
+        array = _ELEMENTS.fullmatch(word)
+        values = self.values.get(array[1], ()) if array else ()
+        if not (array and values) or array[1] in self.taken or f"{array[1]}+=" in self.command:
+            return False
+        return all(_ARRAY.fullmatch(value) for value, _ in values)
 
     def _take_away(self, texts: list[str]) -> None:
         """Note which variables a command leaves with values that are not known, or without any."""
@@ -315,6 +328,8 @@ class _Given:
         if program is not None:
             return part[:3] == "$((" or self._prints(program[1] or program[2], names)
         variable = _VARIABLE.match(part)
+        if part == NAME_OF_ROOT:
+            return True
         if variable is None or UNSURE in part or _ALTERED.match(part):
             return False
         name, sign, other = variable.groups("")
