@@ -164,6 +164,7 @@ READING = [
     "x=(in); cd ${x[1]}; cat secret.txt",
     'x=(); cd "${x[@]}"; cat secret.txt',
     "declare -n x=unset; cd $x; cat secret.txt",
+    'x=$(cat none); cat "$(dirname $(cd "$x" && pwd))/private/secret.txt"',
     'x=in; un""set x; cd $x; cat secret.txt',
     "x=in; u=unset; $u x; cd $x; cat secret.txt",
     'f() { unset "$1"; }; x=in; f x; cd $x; cat secret.txt',

@@ -40,6 +40,7 @@ _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOU
 _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
 """A variable that is set to a text that is known, but for one variable at its start."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
+_QUOTED_VARIABLE = re.compile(rf'"{_VARIABLE.pattern}"', re.ASCII)
 _MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
 """A command that is known, and prints nothing where it fails."""
 _GOES_ON = re.compile(r"[\"']?[\w./$~]")
@@ -126,6 +127,8 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
         return "~"  # where `cd` goes if it is given nothing
     first, *filters = _PIPE.split(f"realpath {entered[1]}" if entered else command)
     printed = _of_one(first.replace("%s\\n", "%s"), held)
+    if printed is None and entered and _QUOTED_VARIABLE.fullmatch(entered[1]):
+        printed = "$PWD"  # if the variable is nothing, `cd "$x"` stays there
     for each in map(str.strip, filters):
         if printed is not None and _LIKE_DIRNAME.fullmatch(each):
             printed = _parent(printed, held)
