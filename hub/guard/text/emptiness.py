@@ -75,6 +75,12 @@ _GOES_ON = _CLOSES.keys() | _TURNS | {"then", "do", "if", "while", "until", "{",
 """Words of the shell behind which a command stands."""
 _IN_SHELL = frozenset({"", "&&", ";", "\n", "(", ")"})
 """Behind these a command is run in the same shell, if what is before it is."""
+SET_BY_SHELL = (
+    r"(?:REPLY|S?RANDOM|SECONDS|LINENO|OPT[A-Z]+|E?UID|PPID|EPOCH\w+|BASH\w*|DIRSTACK|GROUPS|FUNCNAME"
+    r"|HISTCMD|COMP\w*|PIPESTATUS|MAPFILE|COPROC\w*)"
+)
+_SET_BY_SHELL = re.compile(SET_BY_SHELL, re.ASCII)
+"""Variables that a shell may set anew whenever it likes, or that it gives no other value."""
 _ALWAYS_SET = frozenset({"PWD", "_"})
 _MOST = 64
 """So many `cd` of a command are looked at, and so many values of each variable."""
@@ -357,6 +363,7 @@ class _Given:
             self._known[name, names] = False  # if its value needs itself
             values = self.values.get(name, ())
             is_given = name in names and name not in self.taken and len(values) <= _MOST
+            is_given = is_given and not _SET_BY_SHELL.fullmatch(name)
             self._known[name, names] = is_given and all(self._is_value(*one) for one in values)
         return self._known[name, names]
 

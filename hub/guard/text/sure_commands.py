@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile, islice
 from typing import Protocol
 
+from hub.guard.text.emptiness import SET_BY_SHELL
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -194,7 +195,9 @@ def with_plain_scripts(command: str) -> str:
 
 
 _HELD = re.compile(
-    r"\s*(?!(?:HOME|IFS|PATH|(?:OLD)?PWD)=)([A-Za-z]\w*)=([\w./-]+) *(?:;|&&|\n)[ \n]*", re.ASCII
+    rf"\s*(?!(?:HOME|IFS|PATH|(?:OLD)?PWD|{SET_BY_SHELL})=)([A-Za-z]\w*)=([\w./-]+)"
+    r" *(?:;|&&|\n)[ \n]*",
+    re.ASCII,
 )
 """A command that starts with a variable that is set to the name of a folder."""
 _COMPUTES_NAMES = re.compile(r"\\|\b(?:eval|source)\b|(?<!\S)\. ")
