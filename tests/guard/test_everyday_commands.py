@@ -461,6 +461,10 @@ CREATED_OUT = [
     'docker compose run -v "/newdir:/x" api',
 ]
 ASSIGNED = [
+    ". .venv/bin/activate; D=src; ls $D/",
+    "source ./env; D=src; ls $D/",
+    'CC=gcc; D=build; mkdir -p $D; $CC -o $D/app a.c; run() { echo "$*"; "$@"; }; run ls $D/',
+    "export $(cat .env | xargs); D=src; read -r x; time { ls $D/; }; cp a.txt $D/",
     "for d in */; do ls $d/; done",
     "for d in a b c; do mkdir -p $d/src; done",
     'DIR=src && cp a.txt "$DIR/"',
@@ -489,6 +493,10 @@ ASSIGNED = [
     'd=${f%.*}; ls "$d/x" # $d',
 ]
 ASSIGNED_OUT = [
+    "PWD=; ls $PWD/",
+    "unset PWD; ls $PWD/",
+    "x=src < missing; ls $x/",
+    "readonly x\nx=src\nls $x/",
     'x=" /"; ls $x',
     "x=.; cat $x./private/secret.txt",
     "a=le; cat ${a}ak",
@@ -895,6 +903,10 @@ TEXTS_OUT = [
     "git diff --no-index / x",
 ]
 ENTERED = [
+    'D=build; mkdir -p $D && cd "$D" && cmake ..',
+    "for d in src build; do cd $d; npm test; cd ..; done",
+    'for d in src build\ndo\n  cd "$d" && npm ci && npm test\n  cd ..\ndone',
+    'x=$(basename $PWD); ls $x/; a=(src build); for d in "${a[@]}"; do (cd $d && ls); done',
     "cd build && cmake ..",
     "mkdir -p build && cd build && cmake .. && make -j4",
     "mkdir -p build/x && cd build/x && cmake -DCMAKE_BUILD_TYPE=Release ../..",
@@ -928,6 +940,16 @@ ENTERED = [
     "cd src && git -C .. status && cat ../a.txt",
 ]
 ENTERED_OUT = [
+    "D=..; cd $D && cat ../private/x",
+    "D=src; cd $D; D=missing; cd ../..; cat private/x",
+    "D=missing; cd $D; cat ../private/x",
+    "D=src; unset D; cd $D; cat ../x",
+    "for d in src missing; do cd $d; ls; cd ..; done; cat private/x",
+    "for d in src build; do cd $d; ls; cd ..; cd ..; done; cat private/x",
+    "for d in src ..; do cd $d; ls; cd ..; done",
+    "for d in src build; do cd $d; d=.; cd ..; done; cd ..",
+    "a=(''); for d in \"${a[@]}\"; do cd $d; cat x; done",
+    "a=(b); a+=(''); for d in \"${a[@]}\"; do cd $d; cat x; done",
     "cd src && cat ../../private/x",
     "cd src && cd .. && cat ../private/x",
     "cd none; cat ../private/x",

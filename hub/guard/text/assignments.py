@@ -139,12 +139,12 @@ def _given_by(
     command: SimpleCommand, functions: AbstractSet[str], printed: Sequence[str]
 ) -> Iterator[_Given]:
     words = [word.text for word in command.given]
+    declares, refers = not _DECLARES.isdisjoint(words), "-n" in words
     for word in command.given:
-        is_name = _DECLARES.isdisjoint(words) is False or word.raw[:1] not in "'\""
+        is_name = declares or word.raw[:1] not in "'\""
         one = _ASSIGNED.match(word.text) if is_name else None
         if one is not None:
-            values = _elements(one[3]) if "-n" not in words else [f"${one[3]}"]
-            yield one[1], values, bool(one[2])
+            yield one[1], [f"${one[3]}"] if refers else _elements(one[3]), bool(one[2])
     for n, word in enumerate(words[:-2]):
         if words[n + 2] == "in" and word in {"for", "select"}:
             yield words[n + 1], words[n + 3 :], False

@@ -6,13 +6,15 @@ import re
 from bisect import bisect
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import TypeAlias
 
-from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
+from hub.guard.text.shell import CommandWord, SimpleCommand, parsed, without_quotes
 
 UNSURE = "/././"
 """Stands in a path that is printed only if a program finds it, and then behind all links."""
+NAME_OF_ROOT = f".{UNSURE}."
+"""The name of a folder that may be a root; as a path it is that folder, or leads nowhere."""
 _NESTED = r"\((?:[^()`]|\((?:[^()`]|\([^()`]*\))*\))*\)"
 _BRACED = r"\$\{[^{}]*\}"
 _FOUND = rf"(?:\.|\$\w+|{_BRACED})?{re.escape(UNSURE)}(?!node_modules\b)[^\s;&|<>()'\"`]*"
@@ -26,6 +28,8 @@ _PLAIN_VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _ENTERS = re.compile(r"\bcd(?: -[LPe]+| --)*[ \t]+")
 _ALL_WORDS = re.compile(r"\"\$(?:@|\{(?:@|\w+\[@\])\})\"")
 """The only ones that can be nothing in quotes."""
+_ELEMENTS = re.compile(r"\"\$\{(\w+)\[@\]\}\"")
+_ARRAY = re.compile(r"\([^'\"$`]*\)")
 _END_OF_CD = re.compile(r" *(?:\d?>|[;&|)\n'\"]|\Z)")
 _QUOTES = re.compile(r"\$?(?:\"|'')")
 _SPACE = re.compile(r"[ \t]+")
@@ -33,30 +37,50 @@ ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
 """Where the errors of a program go: it prints the same without that."""
 _PRINTS_WORDS = re.compile(r"(dirname|basename|echo|printf)\b(?: -\w+| --)*([^|;&<>]*)")
 _SURELY_PRINTS = re.compile(
-    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: [\w./-]+)*"
+    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -[dqtu]+)*(?: [\w./-]*XXX[\w.-]*)?"
     r"|(?:uname|hostname|whoami|id|nproc)(?: -[mnrsu]+)?"
 )
 _OF_FORMAT = re.compile(r"%\w|\\n")
-_SETS_WORDS = re.compile(r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail)[^-+\s;&|]|\b\w*sh +-\w*c\b")
-_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?=(.*)", re.ASCII | re.DOTALL)
+_SETS_WORDS = re.compile(
+    r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail|''|\"\")[^-+\s;&|]|\b\w*sh +-\w*c\b"
+)
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*?\])?=(.*)", re.ASCII | re.DOTALL)
 _DEFAULT = re.compile(r"\$\{(\w+):?=([^{}]*)\}", re.ASCII)
 _ALTERED = re.compile(r"\$\{\w+(?:(?!%/\*?\}|%%?\.)[^\w}:?+=-]|:[^?+=-])", re.ASCII)
 """A variable of which a part is taken, other than `${x%/*}` or `${x%.js}`."""
-_TAKES = frozenset(
-    {"unset", "read", "mapfile", "readarray", "getopts", "let", "local", "declare", "typeset", "-v"}
-)
-"""Behind these stand names of variables whose values are then not known, or gone."""
 _DECLARES = frozenset({"export", "readonly", "local", "declare", "typeset"})
-_HIDES = re.compile(r"\b(?:eval|alias|trap|IFS)\b|\bdeclare +-\w*n|\(\([^()]*\w *=(?!=)")
+_TAKES = _DECLARES - {"export"} | {
+    *("unset", "read", "mapfile", "readarray", "getopts", "let", "select", "-v")
+}
+"""Behind these stand names of variables whose values are then not known, or gone."""
+_HIDES = re.compile(
+    r"\b(?:eval|alias|trap|IFS|wait +-\w*p|printf +-v\w+)\b|\(\([^()]*\w *=(?!=)"
+    r"|\b(?:declare|local|typeset)(?: +[-+]\w+)* +-\w*n"
+)
 """Signs that values are given, or taken apart, in a way that is not followed."""
+_TAKING = re.compile(
+    r"(?=.*\b(?:unset|read|mapfile|readarray|let|local|declare|typeset|export|source)\b).*\W",
+    re.DOTALL,
+)
+"""A text with the name of such a command in it, which another one may hand on."""
+_COMPUTED_NAME = re.compile(r"(?![A-Za-z_]\w*=)[^\s$`{]*[$`{]", re.ASCII)
+_BEFORE_PROGRAM = re.compile(r"command|builtin|-p|--|[A-Za-z_]\w*=.*", re.ASCII | re.DOTALL)
+_NO_FILES = frozenset({"/dev/null", "1"})
 _SIGNS = re.compile(r";;|&&|\|\||[();&|\n]")
-_OPENS = frozenset({"if", "for", "while", "until", "select", "case", "{"})
-_CLOSES = frozenset({"fi", "done", "esac", "}"})
+_LOOPS = frozenset({"for", "while", "until", "select"})
+_CLOSES = {"fi": {"if"}, "done": _LOOPS, "esac": {"case"}, "}": {"{"}}
+_OPENS = _LOOPS | {"if", "case", "{"}
 _TURNS = frozenset({"else", "elif"})
-_GOES_ON = _CLOSES | _TURNS | {"then", "do", "if", "while", "until", "{", "!"}
+_GOES_ON = _CLOSES.keys() | _TURNS | {"then", "do", "if", "while", "until", "{", "!", "time"}
 """Words of the shell behind which a command stands."""
 _IN_SHELL = frozenset({"", "&&", ";", "\n", "(", ")"})
 """Behind these a command is run in the same shell, if what is before it is."""
+SET_BY_SHELL = (
+    r"(?:REPLY|S?RANDOM|SECONDS|LINENO|OPT[A-Z]+|E?UID|PPID|EPOCH\w+|BASH\w*|DIRSTACK|GROUPS|FUNCNAME"
+    r"|HISTCMD|COMP\w*|PIPESTATUS|MAPFILE|COPROC\w*)"
+)
+_SET_BY_SHELL = re.compile(SET_BY_SHELL, re.ASCII)
+"""Variables that a shell may set anew whenever it likes, or that it gives no other value."""
 _ALWAYS_SET = frozenset({"PWD", "_"})
 _MOST = 64
 """So many `cd` of a command are looked at, and so many values of each variable."""
@@ -87,16 +111,20 @@ def with_homes(command: str, env: Mapping[str, str]) -> str:
 
 
 def variables_set_in(command: str, env: Mapping[str, str]) -> dict[str, str]:
-    """Return some value for each variable that surely has one wherever a command uses it."""
+    """Return some value for each variable that surely has one wherever a command uses it.
+
+    And nothing for those that it may leave without.
+    """
     given = _Given(command, env) if "$" in command else None
-    if given is None or not given.values:
+    if given is None or not (given.values or given.taken):
         return {}
     unsure = {
         use[1] or use[2]
         for use in _PLAIN_VARIABLE.finditer(command)
         if given.can_be_nothing(use[0], use.start())
     }
-    return dict.fromkeys(given.values.keys() - unsure - given.found, "x")
+    sure = dict.fromkeys(given.values.keys() - unsure - given.found, "x")
+    return sure | dict.fromkeys(unsure & (given.values.keys() | given.taken), "")
 
 
 def _end_of_parts(text: str, at: int, *parts: re.Pattern[str]) -> int:
@@ -113,12 +141,13 @@ class _Block:
     """A part of a command that need not be run, or not in the same shell: `if`, `(`.
 
     `before`: which variables have a value before it; `both`: which have one behind each of the ways
-    through it that have ended.
+    through it that have ended; `is_run`: it surely is, in the same shell.
     """
 
-    def __init__(self, sign: str, before: _Names) -> None:
+    def __init__(self, sign: str, before: _Names, *, is_run: bool = False) -> None:
         self.sign = sign
         self.before = before
+        self.is_run = is_run
         self.both: _Names | None = None
         self.is_complete = False
 
@@ -127,7 +156,8 @@ class _Block:
         self.is_complete = word == "else"
 
     def names_behind(self, names: _Names) -> _Names:
-        return names & self.both if self.both is not None and self.is_complete else self.before
+        is_sure = self.both is not None and self.is_complete and self.is_run
+        return names & self.both if self.both is not None and is_sure else self.before
 
 
 class _Given:
@@ -146,18 +176,25 @@ class _Given:
             command = f"{command[:start]}{blank * (end - start)}{command[end:]}"
         self.command = command
         self.values: defaultdict[str, list[tuple[str, _Names]]] = defaultdict(list)
-        self._taken, self.found = set[str](), set[str]()
-        self._now: _Names = _ALWAYS_SET | {name for name in env if env[name]}
+        self.taken, self.found = set[str](), set[str]()
+        self._now = self._before = _ALWAYS_SET | {name for name in env if env[name]}
         self._blocks = list[_Block]()
         self._by_chance, self._latest = set[str](), set[str]()
         self._starts, self._names = [0], [self._now]
         self._known: dict[tuple[str, _Names], bool] = {}
         self._depth = 0
         commands = [one for one in script.commands if one.lines_of is None]
-        self._has_words = _SETS_WORDS.search(command) is not None or _all_get_words(commands)
+        has_words = _SETS_WORDS.search(command) is not None or _all_get_words(commands)
+        self._has_words = has_words and "shift" not in command
+        self._has_names = any(_TAKING.match(word.text) for one in commands for word in one.given)
         is_short = len(commands) <= _MOST_COMMANDS
-        if is_short and script.is_closed and not _HIDES.search(command):
+        self._is_followed = is_short and script.is_closed
+        self._is_followed = self._is_followed and not _HIDES.search(without_quotes(command))
+        if self._is_followed:
             self._go_through(commands)
+        if not self._is_followed or self._blocks:
+            self._starts, self._names = [0], [self._before]
+            self.taken.update(self.values)
 
     def _go_through(self, commands: list[SimpleCommand]) -> None:
         at = 0
@@ -168,10 +205,12 @@ class _Given:
                 for sign in _SIGNS.findall(self.command, at, start):
                     self._pass(sign)
                 at = last.start + len(last.raw)
-                words = self._behind_keywords(words)
+                words = self._behind_keywords(one)
                 self._starts.append(start)
                 self._names.append(self._now)
-            self._take(one, [word.raw for word in words])
+            self._take(one, words)
+        for sign in _SIGNS.findall(self.command, at):
+            self._pass(sign)
 
     def _pass(self, sign: str) -> None:
         if sign == "(":
@@ -186,12 +225,14 @@ class _Given:
             self._by_chance.clear()
             self._latest.clear()
 
-    def _behind_keywords(self, words: list[CommandWord]) -> list[CommandWord]:
+    def _behind_keywords(self, command: SimpleCommand) -> list[CommandWord]:
+        words = command.given
         for n, word in enumerate(words):
             if word.raw in _OPENS:
-                self._blocks.append(_Block(word.raw, self._now))
-            elif self._blocks and word.raw in _CLOSES:
-                self._now = self._blocks.pop().names_behind(self._now)
+                is_run = command.before in _IN_SHELL - {"&&", ")"}
+                self._blocks.append(_Block(word.raw, self._now, is_run=is_run))
+            elif word.raw in _CLOSES:
+                self._close(word.raw, command)
             elif self._blocks and word.raw in _TURNS:
                 self._blocks[-1].turn(self._now, word.raw)
                 self._now = self._blocks[-1].before
@@ -199,20 +240,30 @@ class _Given:
                 return words[n:]
         return []
 
-    def _take(self, command: SimpleCommand, words: list[str]) -> None:
+    def _close(self, word: str, command: SimpleCommand) -> None:
+        block = self._blocks.pop() if self._blocks else _Block("", self._now)
+        self._is_followed = self._is_followed and block.sign in _CLOSES[word]
+        is_same_shell = command.after not in {"|", "|&", "&"}
+        self._now = block.names_behind(self._now) if is_same_shell else block.before
+        self._latest |= self._now - block.before
+
+    def _take(self, command: SimpleCommand, given_words: list[CommandWord]) -> None:
         """Note what a command gives to variables, or takes from them."""
-        given = [(one[1], one[2]) for one in map(_ASSIGNMENT.match, words) if one]
+        words, texts = [word.raw for word in given_words], [word.text for word in given_words]
+        declared = words if _DECLARES.isdisjoint(texts) else texts
+        assigned = [one for one in map(_ASSIGNMENT.match, declared) if one]
+        given = [(one[1], one[3]) for one in assigned]
         defaults = [(one[1], one[2]) for word in words for one in _DEFAULT.finditer(word)]
         if words[:1] == ["for"] and words[2:3] == ["in"]:
             # A word of these that is nothing is none, unless it is in quotes.
-            given = defaults = [(words[1], one) for one in ("x", *words[3:]) if one[0] in "x'\""]
+            quoted = [one for one in words[3:] if one[0] in "'\"" and not self._are_given(one)]
+            given = defaults = [(words[1], one) for one in ("x", *quoted)]
         elif words[:1] == ["read"] and any(word.raw == "while" for word in command.given):
             # Behind `ls |` and the like a line is something.
             defaults = [(name, "x") for name in words[1:]]
             self.found.update(words[1:])
-        elif taking := [n for n, word in enumerate(words) if word in _TAKES]:
-            taken = (word.partition("[")[0] for word in words[taking[0] + 1 :] if "=" not in word)
-            self._taken.update(taken)
+        else:
+            self._take_away(texts)
         for name, value in (*given, *defaults):
             self.values[name].append((value, self._now))
         if words[:1] in (["cd"], ["pushd"]):
@@ -220,12 +271,43 @@ class _Given:
             self._now |= {"OLDPWD"}
             self.found.add("OLDPWD")
         is_alone = command.before in _IN_SHELL and command.after in _IN_SHELL - {"("}
+        # A shell that cannot open the file of a redirection gives no value.
+        opens = any(word.operator and word.text not in _NO_FILES for word in command.words)
+        is_alone = is_alone and (not opens or words[:1] == ["for"])
         if (is_alone or (words[:1] == ["read"] and defaults)) and not command.depth:
             is_declared = len(words) == len(given) + (words[0] in _DECLARES if words else 0)
-            names = {name for name, _ in (*(given if is_declared else ()), *defaults)} - self._now
+            wholes = {one[1] for one in assigned if is_declared and not one[2]}
+            names = (wholes | {name for name, _ in defaults}) - self._now
             self._now |= names
             self._latest |= names
             self._by_chance |= names if command.before == "&&" else set[str]()
+
+    def _are_given(self, word: str) -> bool:
+        """Return whether a word is all elements of an array that is set to plain words."""
+        array = _ELEMENTS.fullmatch(word)
+        values = self.values.get(array[1], ()) if array else ()
+        if not (array and values) or array[1] in self.taken or f"{array[1]}+=" in self.command:
+            return False
+        return all(_ARRAY.fullmatch(value) for value, _ in values)
+
+    def _take_away(self, texts: list[str]) -> None:
+        """Note which variables a command leaves with values that are not known, or without any."""
+        program, *given = [*dropwhile(_BEFORE_PROGRAM.fullmatch, texts)] or [""]
+        at = next((n for n, text in enumerate(texts, 1) if text in _TAKES), len(texts))
+        named = texts[1:2] if program == "for" else texts[at:]
+        named = named[:1] if texts[at - 1 : at] == ["-v"] else named
+        self.taken.update(text.partition("[")[0] for text in named if "=" not in text)
+        if program in {".", "source"}:
+            is_unknown = not "".join(given[:1]).endswith("/activate")
+        elif program in _TAKES | {"export", "printf"}:
+            names = given if program == "export" else named
+            is_unknown = any(map(_COMPUTED_NAME.match, names))
+        else:
+            is_unknown = self._has_names and program[:1] in {"$", "`"}
+        if is_unknown and self._blocks:  # such as a function, which may be called later
+            self._is_followed = False
+        elif is_unknown:
+            self.taken |= self._now - self._before
 
     def can_be_nothing(self, text: str, at: int) -> bool:
         """Return whether a shell may make nothing of a text at a place.
@@ -252,6 +334,8 @@ class _Given:
         if program is not None:
             return part[:3] == "$((" or self._prints(program[1] or program[2], names)
         variable = _VARIABLE.match(part)
+        if part == NAME_OF_ROOT:
+            return True
         if variable is None or UNSURE in part or _ALTERED.match(part):
             return False
         name, sign, other = variable.groups("")
@@ -278,7 +362,8 @@ class _Given:
         if (name, names) not in self._known:
             self._known[name, names] = False  # if its value needs itself
             values = self.values.get(name, ())
-            is_given = name in names and name not in self._taken and len(values) <= _MOST
+            is_given = name in names and name not in self.taken and len(values) <= _MOST
+            is_given = is_given and not _SET_BY_SHELL.fullmatch(name)
             self._known[name, names] = is_given and all(self._is_value(*one) for one in values)
         return self._known[name, names]
 
@@ -292,4 +377,5 @@ def _all_get_words(commands: list[SimpleCommand]) -> bool:
     functions = {one.words[0].raw for one in commands if one.after == "("}
     calls = [one.given for one in commands if one.after != "(" and one.given]
     called = [words for words in calls if words[0].raw in functions]
-    return called != [] and all(len(words) > 1 for words in called)
+    is_empty = (words[1:2] == [] or words[1].raw in {"''", '""'} for words in called)
+    return called != [] and not any(is_empty)

@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain, zip_longest
 from posixpath import normpath
 
-from hub.guard.text.emptiness import ERRORS, UNSURE
+from hub.guard.text.emptiness import ERRORS, NAME_OF_ROOT, UNSURE
 from hub.guard.text.shell import without_quotes
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
@@ -40,8 +40,7 @@ _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOU
 _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
 """A variable that is set to a text that is known, but for one variable at its start."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
-_NAME_OF_ROOT = f".{UNSURE}."
-"""The name of a folder that may be a root; as a path it is that folder, or leads nowhere."""
+_QUOTED_VARIABLE = re.compile(rf'"{_VARIABLE.pattern}"', re.ASCII)
 _MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
 """A command that is known, and prints nothing where it fails."""
 _GOES_ON = re.compile(r"[\"']?[\w./$~]")
@@ -103,7 +102,7 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     if printed is None:
         return substitution[0]
     goes_on = _GOES_ON.match(substitution.string, substitution.end()) is not None
-    is_found = UNSURE in printed and printed != _NAME_OF_ROOT
+    is_found = UNSURE in printed and printed != NAME_OF_ROOT
     may_fail = is_found or _MAY_FAIL.match(substitution[0]) is not None
     climbs = normpath(printed.replace("$PWD", ".")).startswith("..")
     # If nothing is printed, what follows is a path of its own.
@@ -128,6 +127,8 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
         return "~"  # where `cd` goes if it is given nothing
     first, *filters = _PIPE.split(f"realpath {entered[1]}" if entered else command)
     printed = _of_one(first.replace("%s\\n", "%s"), held)
+    if printed is None and entered and _QUOTED_VARIABLE.fullmatch(entered[1]):
+        printed = "$PWD"  # if the variable is nothing, `cd "$x"` stays there
     for each in map(str.strip, filters):
         if printed is not None and _LIKE_DIRNAME.fullmatch(each):
             printed = _parent(printed, held)
@@ -188,7 +189,7 @@ def _name(path: str, held: Mapping[str, str]) -> str | None:
     if _VARIABLE.fullmatch(path):
         path = held.get(path.strip("${}"), "${}")
         if _VARIABLE.fullmatch(path):
-            return _NAME_OF_ROOT
+            return NAME_OF_ROOT
     name = path.rstrip("/").rpartition("/")[2]
     if "{}" in name or "$" in name:
         return None

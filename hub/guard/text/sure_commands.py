@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from itertools import dropwhile, islice
 from typing import Protocol
 
+from hub.guard.text.emptiness import SET_BY_SHELL
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -193,6 +194,20 @@ def with_plain_scripts(command: str) -> str:
     return command
 
 
+_HELD = re.compile(
+    rf"\s*(?!(?:HOME|IFS|PATH|(?:OLD)?PWD|{SET_BY_SHELL})=)([A-Za-z]\w*)=([\w./-]+)"
+    r" *(?:;|&&|\n)[ \n]*",
+    re.ASCII,
+)
+"""A command that starts with a variable that is set to the name of a folder."""
+_COMPUTES_NAMES = re.compile(r"\\|\b(?:eval|source)\b|(?<!\S)\. ")
+_LOOP = re.compile(
+    r"\s*for ([A-Za-z]\w*) in ((?:[\w.-]+ )*[\w.-]+) *[;\n]\s*do\s+cd (\"?)\$\1\3 *(?:;|&&|\n)"
+    r"(?:(?!\b(?:[cr]d|chdir|pushd|popd|rm|mv|for|while|until|do|done|eval|source|read|unset)\b"
+    r"|(?<!\$)\b\1\b)[\w\s./:=@%+,&;|>\"$-])*?(?:;|&&|\n)\s*cd (?=\.\.\s*[;\n]\s*done\b)",
+    re.ASCII,
+)
+"""A loop that enters folders one by one, up to the `..` that leaves each."""
 _MOST_CLIMBS = 64
 _FOLDER = re.compile(r"[\w./@][\w./@+-]*")
 _PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
@@ -233,12 +248,17 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     """Return a command with the folder that its `..` surely start in before them.
 
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there, even
-    behind `mkdir -p a;`. For `ln -s ../b a/c` it is `ln -s a/../b a/c`.
+    behind `mkdir -p a;`. The `cd ..` of `for d in a b; do cd $d; ls; cd ..; done` is `cd $d/..`.
+    For `ln -s ../b a/c` it is `ln -s a/../b a/c`.
     """
     if command[:3] == "ln ":
         return _from_its_link(command, places)
     if not ("cd " in command and ".." in command) or "CDPATH" in command or "CDPATH" in env:
         return command
+    command = _with_first_variable(command, env)
+    loop = _LOOP.match(command)
+    if loop is not None and all(map(places.enters, loop[2].split())):
+        return f"{command[: loop.end()]}${loop[1]}/{command[loop.end() :]}"
     commands = surely_parsed(command) if not renames_programs(command) else []
     first = commands[0].given[0].raw if commands else ""
     climbs, at, blocks = list[tuple[int, str]](), "", 0
@@ -261,6 +281,16 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
         command = f"{command[:start]}{folder}{command[start:]}"
     return command
+
+
+def _with_first_variable(command: str, env: Mapping[str, str]) -> str:
+    """Return `D=a; cd $D` as `cd a`, if nothing else in it has that name; others as they are."""
+    held = _HELD.match(command)
+    if held is None or held[1] in env or "'" in command or _COMPUTES_NAMES.search(command):
+        return command
+    name, rest = held[1], command[held.end() :]
+    given, uses = re.subn(rf"\$(?:{name}\b|\{{{name}\}})", lambda _: held[2], rest, flags=re.ASCII)
+    return given if uses == len(re.findall(rf"\b{name}\b", rest)) > 0 else command
 
 
 def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts, climbs: int) -> bool:
