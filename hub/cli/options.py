@@ -1,4 +1,4 @@
-"""Shared by the subcommands: their options, what these name, loading the config."""
+"""Shared by the subcommands: their options, what these name, loading the config, files of logs."""
 
 from __future__ import annotations
 
