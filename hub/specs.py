@@ -198,8 +198,10 @@ class ServerSpec(Struct, frozen=True):
 
     @property
     def sharing(self) -> str:
-        """Which clients share a process of the server, for people."""
-        return _SHARING[self.share]
+        """Which clients share a process of the server, or a connection to it, for people."""
+        said = _SHARING[self.share]
+        is_remote = isinstance(self.target, RemoteTarget)
+        return said.replace("process", "connection") if is_remote else said
 
     def without_secrets(self, text: str) -> str:
         """Return an error text with every URL as in `shown_url`: clients read such texts."""

@@ -194,9 +194,8 @@ def directories_without_links(tmp_path_factory: pytest.TempPathFactory) -> Gener
     top, numbers = tmp_path_factory.getbasetemp(), itertools.count()
 
     def make(name: str, **_: bool) -> Path:
-        path = (
-            top / f"{name[:25]}{next(numbers)}"
-        )  # some tests have a socket there: paths are short
+        # The number first: a1 with 2 and a with 12 differ. Some tests have a socket there.
+        path = top / f"{next(numbers)}-{name[:25]}"
         path.mkdir(0o700)
         return path
 

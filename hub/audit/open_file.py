@@ -1,4 +1,4 @@
-"""Open the audit file safely: no symbolic link, no other owner, no access for other users."""
+"""Open the audit file or a log safely: no symbolic link, no other owner, no access for others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 class UnfitFileError(OSError):
-    """The existing file is refused as an audit file; `fix` says what to do."""
+    """The existing file is refused; `fix` says what to do."""
 
     def __init__(self, why: str, fix: str) -> None:
         super().__init__(errno.EPERM, why)
@@ -72,7 +72,7 @@ def _must_be_fit(path: str, descriptor: int) -> None:
     if found.st_mode & _OTHERS:
         os.fchmod(descriptor, MODE)
         log.warning(
-            "audit file could be accessed by other users: set to mode 0600",
+            "file could be accessed by other users: set to mode 0600",
             file=path,
             mode_was=f"{found.st_mode & 0o777:o}",
         )

@@ -8,7 +8,7 @@ for each: a function from the parsed options to the exit code. `command_line` im
 
 Read in this order:
 - `main`: the entry point; `command_line`: the parser, error messages and exit codes;
-- `options`: what the subcommands share (`--config`, `--root`);
+- `options`: what the subcommands share (`--config`, `--root`), and files of logs;
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
 - `run` (`run`, `attach`, `wrap`) with `served` (what it tells); `explain`;
 - `output`: what is wrong, and how it is shown; `questions`: what people are asked;

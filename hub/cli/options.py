@@ -1,4 +1,4 @@
-"""Shared by the subcommands: their options, what these name, loading the config."""
+"""Shared by the subcommands: their options, what these name, loading the config, files of logs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from contextlib import suppress
-from io import FileIO
 from pathlib import Path
 from typing import Final, Protocol
 
 from hub.app.machine import Setting
+from hub.audit.open_file import UnfitFileError, open_to_add
 from hub.catalog.names import Names, NamesMode
 from hub.config.fields import LoadContext
 from hub.config.load import config_from_command, config_source, load_config
@@ -143,45 +143,59 @@ def config_and_folders(options: Namespace) -> tuple[HubConfig | None, tuple[str,
     return None, tuple(file_server_setting(options).given)
 
 
-def log_to_file(path: Path) -> ThreadedLog:
-    """Return what adds the lines of the log to a file; a missing file is created with mode 0600.
+class LogFile:
+    """Writes to a log file, and makes it anew when it was moved away, as what rotates logs does.
 
-    A file that was moved away, as programs that rotate logs do, is created anew.
+    One larger than `largest` bytes is moved away here; one such older file is kept.
+    """
+
+    def __init__(self, path: Path, *, largest: int | None = None) -> None:
+        """Open the file; a missing one is created with mode 0600. Raises: OSError."""
+        self.path = path.absolute()
+        self._largest = largest
+        self._has_stderr = False
+        self._file = open_to_add(path)
+
+    def write(self, text: str) -> None:
+        """Add a text. Raises: OSError."""
+        if self._largest is not None and self._file.tell() > self._largest:
+            with suppress(FileNotFoundError):  # it was moved before, and no other could be made
+                self.path.replace(self.path.with_suffix(".log.1"))
+        if self._is_moved():
+            with suppress(OSError):  # what stands there cannot be written to: the old one goes on
+                before, self._file = self._file, open_to_add(self.path)
+                before.close()
+                if self._has_stderr:
+                    self.take_stderr()
+        self._file.write(text.encode("utf-8", "replace"))
+
+    def _is_moved(self) -> bool:
+        """Return whether the path no longer leads to the open file."""
+        try:
+            return not os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
+
+    def take_stderr(self) -> None:
+        """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
+        self._has_stderr = True
+        os.dup2(self._file.fileno(), 2)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def log_to_file(path: Path) -> ThreadedLog:
+    """Return what adds the lines of the log to a file.
 
     Raises: StartError if it cannot be opened, or is not safe to write to.
     """
-    from hub.audit.open_file import UnfitFileError, open_to_add  # noqa: PLC0415 - seldom needed
-
     try:
-        file = open_to_add(path)
-    except UnfitFileError as exc:
-        raise StartError(f"--log-file {path}: {exc.strerror}", exc.fix) from exc
+        return ThreadedLog(LogFile(path).write)
     except OSError as exc:
-        raise StartError(
-            f"--log-file {path}: {exc.strerror}", "Name a file that the hub may write."
-        ) from exc
-
-    full = path.absolute()
-
-    def write(text: str) -> None:
-        nonlocal file
-        if _is_moved(full, file):
-            with suppress(OSError):  # what stands there cannot be written to: the old one goes on
-                before, file = file, open_to_add(full)
-                before.close()
-        file.write(text.encode("utf-8", "replace"))
-
-    return ThreadedLog(write)
-
-
-def _is_moved(path: Path, file: FileIO) -> bool:
-    """Return whether `path` no longer leads to the open file."""
-    opened = os.fstat(file.fileno())
-    try:
-        found = path.stat()
-    except OSError:
-        return True
-    return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
+        fix = exc.fix if isinstance(exc, UnfitFileError) else "Name a file that the hub may write."
+        raise StartError(f"--log-file {path}: {exc.strerror}", fix) from exc
 
 
 _MOVES: Final = 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -68,7 +69,10 @@ class OwnClient:
             raise RouteError(
                 f"{said}\nClients get this as an error, with code {error.get('code')}."
             )
-        return as_object(answer.result)
+        result = as_object(answer.result)
+        if result.get("isError") is True:  # perhaps it says why a server does not run
+            result = as_object(json.loads(_NEXT.sub("", json.dumps(result))))
+        return result
 
     async def begin(self) -> None:
         """Do the handshake."""

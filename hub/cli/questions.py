@@ -39,17 +39,17 @@ def agrees(question: str, *, is_yes: bool = False) -> bool:
     if not is_terminal():
         what = "nothing was written, as there is no terminal to ask at"
         raise UsageError(what, "Run it again with --yes; --dry-run shows what would be written.")
-    return _answer(f"{question} [y/N]").casefold() in _YES
+    return _answer(f"{question} [y/N] ").casefold() in _YES
 
 
 def answer(question: str, default: str) -> str:
     """Return what the user types, or the default for an empty line."""
-    return _answer(f"{question} [{default}]") or default
+    return _answer(f"{question} [{default}] ") or default
 
 
 def _answer(question: str) -> str:
     # Stdout is that of the command, or of the protocol.
-    print(f"{question} ", end="", file=sys.stderr, flush=True)
+    print(question, end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip()
 
 
@@ -124,13 +124,6 @@ def ask_for_inputs(source: str | None) -> None:
     for asked in inputs_missing(read(source, context.directory), context.environment):
         said = on_one_line(asked.description or asked.id)
         print(f"{said} (${{input:{on_one_line(asked.id)}}})", file=sys.stderr)
-        answer = (
-            getpass.getpass(f"{asked.variable}: ") if asked.is_secret else _line(asked.variable)
-        )
-        if answer:
-            os.environ[asked.variable] = answer
-
-
-def _line(variable: str) -> str:
-    print(f"{variable}: ", end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().rstrip("\n")
+        ask = getpass.getpass if asked.is_secret else _answer
+        if typed := ask(f"{asked.variable}: "):
+            os.environ[asked.variable] = typed

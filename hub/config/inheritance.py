@@ -1,7 +1,4 @@
-"""What servers get of the environment, and warnings at the start about what they do not get.
-
-Also: what identifies a launch. A server that must be confined and cannot be is refused.
-"""
+"""What servers get of the environment, what they miss of it, and what identifies a launch."""
 
 from __future__ import annotations
 
@@ -15,15 +12,6 @@ import structlog
 
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
-from hub.confinement.grants import (
-    Confined,
-    ConfinementStatus,
-    NotAsked,
-    Unconfined,
-    confinement_status,
-    missing,
-)
-from hub.errors import ConfigError
 from hub.launch.environments import (
     Inherits,
     inherited,
@@ -36,8 +24,7 @@ from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.secret_references import CommandSecret
 from hub.protocol.http_headers import token_hash
 from hub.roots.roots import EMPTY
-from hub.specs import LeftOut, RemoteTarget, ServerSpec
-from hub.system.machine import Kernel
+from hub.specs import RemoteTarget, ServerSpec
 
 _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
 """Variables with another value at each login, whatever the account."""
@@ -137,19 +124,6 @@ def _digest(*parts: object) -> str:
 log = structlog.stdlib.get_logger(__name__)
 
 
-def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
-    """Log an error for each server that the config has and that cannot be used."""
-    for one in left_out:
-        for fault in one.faults:
-            log.error(
-                "server LEFT OUT",
-                server=one.name,
-                where=fault.where,
-                what=fault.what,
-                fix=fault.fix,
-            )
-
-
 def warn_of_missed(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> None:
     """Log a warning for each variable that a server misses."""
     for spec in servers:
@@ -199,33 +173,3 @@ def _is_sent(name: str, texts: tuple[str, ...]) -> bool:
 def _shown(spec: ServerSpec) -> str:
     choice = spec.environment
     return choice if isinstance(choice, str) else f"[{', '.join(choice)}]"
-
-
-def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
-    """Log a warning for each server that this kernel cannot confine, or only in part.
-
-    Raises: ConfigError for a server with `confine: require` that cannot be confined.
-    """
-    for spec in servers:
-        if isinstance(spec.target, LaunchTemplate):
-            _settle(spec, confinement_status(spec.confine, spec.target, kernel))
-
-
-def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
-    match found:
-        case Unconfined(reason) if spec.confine.mode == "require":
-            raise ConfigError(
-                f"servers.{spec.name}.confine",
-                f"is require, but confining fails: {reason}",
-                "`roots-hub check --confine` shows why. With confine: auto it runs unconfined.",
-            )
-        case Unconfined(reason):
-            log.warning("NOT confined", server=spec.name, asked="confine: auto", reason=reason)
-        case Confined(abi, no_seccomp):
-            if no_seccomp:
-                log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
-            tell = log.warning if spec.confine.mode == "require" else log.info
-            for text in missing(abi):
-                tell("not enforced by this kernel", server=spec.name, abi=abi, what=text)
-        case NotAsked():
-            pass

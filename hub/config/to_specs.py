@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ntpath
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+import structlog
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -31,6 +32,8 @@ from hub.specs import (
     Target,
 )
 from hub.values import ServerName
+
+log = structlog.stdlib.get_logger(__name__)
 
 
 class UsableServers(Struct, frozen=True):
@@ -271,3 +274,16 @@ def _offer(server: Server) -> Offer:
         if override.title is not None or override.description is not None
     }
     return Offer(server.tools.allow, server.tools.deny, texts)
+
+
+def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
+    """Log an error for each server that the config has and that cannot be used."""
+    for one in left_out:
+        for fault in one.faults:
+            log.error(
+                "server LEFT OUT",
+                server=one.name,
+                where=fault.where,
+                what=fault.what,
+                fix=fault.fix,
+            )

@@ -1,4 +1,7 @@
-"""Turn a launch plan into one that starts the child confined, with private HOME and TMPDIR."""
+"""Turn a launch plan into one that starts the child confined, with private HOME and TMPDIR.
+
+At the start of the hub: what this kernel cannot confine is told, or refused.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -17,10 +20,21 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.confinement import landlock, launcher
-from hub.confinement.grants import Confined, FileGrant, FileGrants, Needs, file_grants
+from hub.confinement.grants import (
+    Confined,
+    ConfinementStatus,
+    FileGrant,
+    FileGrants,
+    Needs,
+    NotAsked,
+    Unconfined,
+    confinement_status,
+    file_grants,
+    missing,
+)
 from hub.confinement.program_files import DEVICES, KERNEL, SETTINGS, SYSTEM, Program, program
 from hub.confinement.seccomp_rules import PARENT, PARENTS_GROUP, compiled
-from hub.errors import ChildError
+from hub.errors import ChildError, ConfigError
 from hub.launch.known_servers import short_name
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.specs import ConfineSetting, ServerSpec
@@ -222,3 +236,33 @@ def _git_identity(environment: Mapping[str, str]) -> str:
         escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
         lines.append(f'\t{key.removeprefix("user.")} = "{escaped}"')
     return "\n".join(lines) + "\n"
+
+
+def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
+    """Log a warning for each server that this kernel cannot confine, or only in part.
+
+    Raises: ConfigError for a server with `confine: require` that cannot be confined.
+    """
+    for spec in servers:
+        if isinstance(spec.target, LaunchTemplate):
+            _settle(spec, confinement_status(spec.confine, spec.target, kernel))
+
+
+def _settle(spec: ServerSpec, found: ConfinementStatus) -> None:
+    match found:
+        case Unconfined(reason) if spec.confine.mode == "require":
+            raise ConfigError(
+                f"servers.{spec.name}.confine",
+                f"is require, but confining fails: {reason}",
+                "`roots-hub check --confine` shows why. With confine: auto it runs unconfined.",
+            )
+        case Unconfined(reason):
+            log.warning("NOT confined", server=spec.name, asked="confine: auto", reason=reason)
+        case Confined(abi, no_seccomp):
+            if no_seccomp:
+                log.warning("confined WITHOUT seccomp", server=spec.name, reason=no_seccomp)
+            tell = log.warning if spec.confine.mode == "require" else log.info
+            for text in missing(abi):
+                tell("not enforced by this kernel", server=spec.name, abi=abi, what=text)
+        case NotAsked():
+            pass

@@ -63,6 +63,8 @@ class FileEdit(Struct, frozen=True):
             raise _unwritten(self.path, exc) from exc
 
     def _replace(self, content: bytes, mode: int | None) -> None:
+        if self.seen is not None and not self.seen[-1] & 0o222:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         with _new_file(self.path, content, is_synced=True) as made:
             _made_alike(self.path, made, mode)
             self._must_be_unchanged()
@@ -187,7 +189,7 @@ def _reading(source: Path) -> Generator[None]:
     except OSError as exc:
         raise StartError(f"{source}: {exc.strerror}", "Make the file readable.") from exc
     except UnicodeDecodeError:
-        raise StartError(f"{source}: is not UTF-8", "Save the file in that encoding.") from None
+        raise StartError(f"{source}: is not UTF-8", "Save the file as UTF-8.") from None
 
 
 @contextmanager

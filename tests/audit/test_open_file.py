@@ -42,7 +42,7 @@ def test_a_file_that_others_may_read_is_taken_from_them_and_the_log_says_so(tmp_
         audit.write(REFUSAL)
     assert mode(path) == 0o600
     assert [(entry["event"], entry["mode_was"]) for entry in logs] == [
-        ("audit file could be accessed by other users: set to mode 0600", "644")
+        ("file could be accessed by other users: set to mode 0600", "644")
     ]
     assert path.read_bytes().startswith(b"{}\n")
 

@@ -124,6 +124,9 @@ def test_a_server_that_does_not_start_says_why(
     configure({"gone": GONE})
     assert run("call", "gone.x") == 1
     assert "there is no command 'no-such-program'" in capsys.readouterr().out
+    configure({"ends": {"command": sys.executable, "args": ["-c", ""]}})
+    assert run("call", "ends.x") == 1
+    assert capsys.readouterr().out == "server 'ends' is not running: exited with code 0\n"
 
 
 def test_a_call_hears_of_its_own_server_alone(configure: Any) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from hub.config.inheritance import settle_confinement
+from hub.confinement.confined_launch import settle_confinement
 from hub.errors import ConfigError
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import parse_template

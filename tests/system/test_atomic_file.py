@@ -92,6 +92,13 @@ def test_an_owner_that_cannot_be_kept_is_not_changed(
     assert (file.read_text(), names(file.parent)) == ("same owner\n", ["hub.yaml"])
 
 
+def test_a_file_that_may_not_be_written_is_not_replaced(file: Path) -> None:
+    file.chmod(0o400)
+    with pytest.raises(StartError, match=r"Permission denied\n.*Make the file and its directory"):
+        replace(file, "new\n")
+    assert file.read_text() == "old\n"
+
+
 def test_text_that_is_not_unicode_is_not_written(file: Path) -> None:
     with pytest.raises(StartError, match="not Unicode"):
         replace(file, "\udcff")
@@ -102,7 +109,7 @@ def test_a_file_that_cannot_be_read_is_not_opened(file: Path) -> None:
     with pytest.raises(StartError, match="No such file"):
         replace(file.parent / "gone.yaml", "new\n")
     file.write_bytes(b"\xff")
-    with pytest.raises(StartError, match="is not UTF-8"):
+    with pytest.raises(StartError, match=r"is not UTF-8\nSave the file as UTF-8\."):
         replace(file, "new\n")
     assert look(file.parent / "gone.yaml") is None
 

@@ -56,12 +56,12 @@ from hub.cli.output import (
 )
 from hub.cli.questions import ask_for_inputs
 from hub.config.fields import is_unread
-from hub.config.inheritance import missed, settle_confinement
+from hub.config.inheritance import missed
 from hub.config.listening.listen import Listen
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, is_for_principals
 from hub.config.own_files import catalog_directory, following, moved, names_record, recorded
-from hub.confinement.confined_launch import this_kernel
+from hub.confinement.confined_launch import settle_confinement, this_kernel
 from hub.legible import legible, on_one_line
 from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
@@ -225,13 +225,13 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
         warnings=(
             *warnings,
             *_missed(specs),
-            *secret_warnings(specs),
+            *secret_warnings(config, specs),
             *moved_names,
             *_tokens(config),
             *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
-        problems=(*_problems(config, path, servers), *secret_problems(specs)),
+        problems=(*_problems(config, path, servers), *secret_problems(config, specs)),
         servers=tuple(spec.name for spec in specs),
         sharing=tuple(_sharing(config, specs)),
         known=tuple(_known(specs)),

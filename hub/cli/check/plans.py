@@ -22,11 +22,10 @@ from hub.cli.options import (
     required_config,
 )
 from hub.cli.output import NAME, painted
-from hub.config.inheritance import warn_of_left_out
 from hub.config.models import HubConfig, json_schema
 from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import operator_roots
-from hub.config.to_specs import usable_servers
+from hub.config.to_specs import usable_servers, warn_of_left_out
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.errors import ChildError

@@ -273,10 +273,10 @@ def _listed(tools: Sequence[str], most: int = 20) -> str:
     return shown if len(tools) <= most else f"{shown} and {len(tools) - most} more"
 
 
-def secret_problems(specs: Sequence[ServerSpec]) -> Iterator[Finding]:
+def secret_problems(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Finding]:
     """Yield why secrets of servers cannot be read, as far as it shows offline."""
     for spec in specs:
-        for where, reference in _references(spec):
+        for where, reference in _references(config, spec):
             if (error := _secret_problem(reference)) is not None:
                 yield _problem("secrets", where, error.what, error.fix)
     for spec in specs:
@@ -286,30 +286,24 @@ def secret_problems(specs: Sequence[ServerSpec]) -> Iterator[Finding]:
             yield _problem("secrets", where, error.what, error.fix)
 
 
-def secret_warnings(specs: Sequence[ServerSpec]) -> Iterator[str]:
+def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
     """Yield what the operator should know of secrets: who else can read them, what is missing."""
     told: set[str] = set()
     for spec in specs:
-        for where, reference in _references(spec):
+        for where, reference in _references(config, spec):
             if isinstance(reference, FileSecret):
                 sentence = open_to_others(reference.path)
                 if sentence is not None and sentence not in told:
                     told.add(sentence)
                     yield f"{where}: {sentence}"
     for spec in specs:
-        yield from _missing_programs(spec)
+        yield from _missing_programs(config, spec)
 
 
-def _references(spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
+def _references(config: HubConfig, spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
     """Yield each reference to a secret with its place in the config."""
-    if isinstance(spec.target, LaunchTemplate):
-        found = [(f"env.{name}", text.references) for name, text in spec.target.env]
-    else:
-        found = [(f"headers.{key}", text.references) for key, text in spec.target.secrets.items()]
-        secret = None if spec.target.login is None else spec.target.login.client_secret
-        found += [] if secret is None else [("auth.client_secret", secret.references)]
-    for key, references in found:
-        for reference in references:
+    for key, text in config.servers[spec.name].secret_texts.items():
+        for reference in text.references:
             yield f"servers.{spec.name}.{key}", reference
 
 
@@ -329,8 +323,8 @@ def _wants_keyring(spec: ServerSpec) -> bool:
     return login is not None and login.in_keyring
 
 
-def _missing_programs(spec: ServerSpec) -> Iterator[str]:
-    for where, reference in _references(spec):
+def _missing_programs(config: HubConfig, spec: ServerSpec) -> Iterator[str]:
+    for where, reference in _references(config, spec):
         if isinstance(reference, CommandSecret):
             program = program_path(reference.argv[0], reference.directory)
             if shutil.which(program, path=spec.for_commands.get("PATH")) is None:

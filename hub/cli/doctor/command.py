@@ -210,7 +210,7 @@ def _wrapped(text: str, width: int | None) -> list[str]:
 
 def _verdict(findings: Sequence[Finding]) -> str:
     bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
-    said = [f"{count} {level}{'' if count == 1 else 's'}" for level, count in bad.items() if count]
+    said = [counted(count, level) for level, count in bad.items() if count]
     return f"{' and '.join(said)}." if said else "Nothing is wrong here."
 
 

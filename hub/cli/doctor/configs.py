@@ -28,7 +28,7 @@ from hub.cli.doctor.scene import (
     status,
     take_over,
 )
-from hub.cli.output import Finding
+from hub.cli.output import Finding, counted
 from hub.cli.setup.client_changes import read_client, to_uninstall
 from hub.config.clients.entries import read_entry
 from hub.config.clients.locations import (
@@ -59,8 +59,7 @@ def configs(scene: Scene) -> Iterator[Finding]:
                 what = f"{left.name} is left out: {found.what}"
                 yield Finding(found.level, "servers", found.where, what, found.fix)
         if one.config is not None:
-            count = len(one.specs)
-            what = f"loads, with {count} server{'' if count == 1 else 's'}"
+            what = f"loads, with {counted(len(one.specs), 'server')}"
             yield Finding("ok", "config", one.name, what)
     if not scene.configs and not scene.entries:
         what = "there is no hub.yaml in this directory, and no client has the hub"

@@ -65,7 +65,9 @@ def _edit(found: Finding, config: LookedAtConfig) -> str:
 def secrets(scene: Scene) -> Iterator[Finding]:
     """Yield the secrets that servers' values refer to, and that cannot be read."""
     for config in scene.configs:
-        for one in secret_problems(config.specs):
+        if config.config is None:
+            continue
+        for one in secret_problems(config.config, config.specs):
             yield replace(one, fix=_edit(one, config))
 
 

@@ -6,6 +6,6 @@ where a client is not attached, a hub is started, or somebody asks.
 
 Read in this order:
 - `attach`: `roots-hub attach` and `wrap --shared`, as far as they need no hub in this process;
-- `shared_hub`: the program of a hub that was started for attached clients, and its log;
+- `shared_hub`: the program of a hub that was started for attached clients;
 - `commands`: the subcommands `status`, `reload`, `stop`.
 """

@@ -26,9 +26,8 @@ with lean():
     import time
     from argparse import REMAINDER, ArgumentParser, Namespace
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-    from contextlib import asynccontextmanager, suppress
+    from contextlib import asynccontextmanager
     from functools import partial
-    from io import FileIO
     from pathlib import Path
     from typing import Final
 
@@ -44,7 +43,7 @@ with lean():
     from hub.attach.lifeline import NotAttachedError, ask
     from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
-    from hub.audit.open_file import open_to_add
+    from hub.cli.options import LogFile
     from hub.config.fields import LoadContext
     from hub.config.load import config_from_command, load_config
     from hub.config.models import HubConfig
@@ -64,48 +63,6 @@ log = structlog.stdlib.get_logger(__name__)
 
 LARGEST: Final = 4 * 1024 * 1024
 """Bytes after which the log is moved aside; one such older file is kept."""
-
-
-class HubLog:
-    """Writes to the log file. What the process itself writes to stderr goes there as well."""
-
-    def __init__(self, path: Path, *, largest: int = LARGEST) -> None:
-        """Open the log. Raises: OSError."""
-        self.path = path
-        self._largest = largest
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._has_stderr = False
-        self._file = self._opened()
-
-    def write(self, text: str) -> None:
-        """Add a text. Raises: OSError."""
-        self._file.write(text.encode("utf-8", "replace"))
-        if self._file.tell() > self._largest:
-            self._begin_anew()
-
-    def _begin_anew(self) -> None:
-        """Move the file aside; where no new one can be made, the old one goes on."""
-        with suppress(FileNotFoundError):  # it was moved aside before
-            self.path.replace(self.path.with_suffix(".log.1"))
-        made = self._opened()
-        self._file.close()
-        self._file = made
-        if self._has_stderr:
-            self.take_stderr()
-
-    def _opened(self) -> FileIO:
-        file = open_to_add(self.path)
-        file.seek(0, os.SEEK_END)
-        return file
-
-    def take_stderr(self) -> None:
-        """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
-        self._has_stderr = True
-        os.dup2(self._file.fileno(), 2)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
 
 
 class ViewOfEach:
@@ -185,7 +142,9 @@ def main(arguments: Sequence[str]) -> int:
         _say(HELD)
         return 0
     try:
-        written = HubLog(Path(own_directory(os.environ, *STATE), f"hub-{place.name}.log"))
+        directory = Path(own_directory(os.environ, *STATE))
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        written = LogFile(directory / f"hub-{place.name}.log", largest=LARGEST)
         written.take_stderr()
         configure_logs("text", "info", ThreadedLog(written.write), file=RelayedLog())
         run_loop(_serve, Setting(log_file=str(written.path)), options, place, lock)

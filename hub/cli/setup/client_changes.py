@@ -71,7 +71,7 @@ def read_client(file: ClientFile) -> str | None:
     except (FileNotFoundError, NotADirectoryError):  # such as below a HOME of /dev/null
         return None
     except UnicodeDecodeError:
-        raise StartError(f"{file.path}: is not UTF-8", "Save the file in that encoding.") from None
+        raise StartError(f"{file.path}: is not UTF-8", "Save the file as UTF-8.") from None
     except OSError as exc:
         fix = "Make the file readable." if isinstance(exc, PermissionError) else "Put a file there."
         raise StartError(f"{file.path}: {exc.strerror}", fix) from exc

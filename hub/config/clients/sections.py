@@ -178,6 +178,8 @@ def _placed(
             if section == ("mcp",) and (hidden := _hidden_in_opencode(document.raw, name)):
                 entry.server["tools"] = {"deny": hidden}
                 entry.spelled["tools", "deny"] = ("tools",)
+            if section == ("mcp",) and _FILE.search(str(entry.server.get("args"))):
+                entry.warnings.append("{file:...} is read in environment and headers alone")
             yield name, entry
 
 
@@ -235,13 +237,13 @@ def _named(
 ) -> Iterator[tuple[str, str | int, Any]]:
     """Yield the name, key and value of each entry of a section.
 
-    Raises: ConfigError if it is neither a mapping nor a list of entries with names.
+    Raises: ConfigError if it is no mapping, no list of entries with names, and not null.
     """
     if isinstance(value, dict):
         for name, raw in cast("ParsedConfig", value).items():
             yield str(name), str(name), raw
-    elif isinstance(value, list):
-        for index, raw in enumerate(cast("list[Any]", value)):
+    elif isinstance(value, list | None):
+        for index, raw in enumerate(cast("list[Any]", value or [])):
             name = cast("ParsedConfig", raw).get("name") if isinstance(raw, dict) else None
             yield (str(name) if name else f"server-{index + 1}"), index, raw
     else:

@@ -173,7 +173,7 @@ def _unwrapped(server: ParsedConfig) -> ParsedConfig | None:
 
 def _placed(server: ParsedConfig, directory: Path) -> ParsedConfig:
     """Return a server whose relative paths start at `directory`, as they do for its client."""
-    made = {key: one for key, one in server.items() if one not in ({}, [], None)}
+    made = _plain(server)
     for key in ("command", "cwd"):
         text = made.get(key)
         is_place = isinstance(text, str) and (key == "cwd" or bool({"/", "\\"} & set(text)))

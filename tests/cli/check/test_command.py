@@ -252,9 +252,12 @@ def test_a_config_that_is_fine_is_said_to_be(
 ) -> None:
     configure(monkeypatch, {"a": {"command": "sh"}, "b": {"url": "http://127.0.0.1:9/"}})
     assert run("check") == 0
-    fine, sharing = capsys.readouterr().out.splitlines()
+    fine, *sharing = capsys.readouterr().out.splitlines()
     assert fine == "2 servers: a, b. The config is fine."
-    assert sharing.startswith("a, b: a process for each session, ")
+    assert [one.partition(",")[0] for one in sharing] == [
+        "a: a process for each session",
+        "b: a connection for each session",
+    ]
 
 
 def test_it_is_said_who_shares_a_server_and_why(
@@ -265,7 +268,10 @@ def test_it_is_said_who_shares_a_server_and_why(
     monkeypatch.setenv("PATH", f"{top}/bin")
     git = {"command": "uvx", "args": ["mcp-server-git"]}
     told = {"command": "sh", "share": "roots"}
-    configure(monkeypatch, {"git": git, "think": {"command": "sh"}, "told": told, "web": git})
+    url = {"url": "http://127.0.0.1:9/", "share": "all"}
+    configure(
+        monkeypatch, {"git": git, "think": {"command": "sh"}, "told": told, "url": url, "web": git}
+    )
     assert run("check") == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
         "git, web: clients with the same roots share a process (known to keep nothing between "
@@ -273,6 +279,7 @@ def test_it_is_said_who_shares_a_server_and_why(
         "think: a process for each session, of modern clients over HTTP for each token and roots "
         "(may keep something between calls; if not, `share: roots`)",
         "told: clients with the same roots share a process (`share: roots`)",
+        "url: all clients share a connection (`share: all`)",
     ]
 
 

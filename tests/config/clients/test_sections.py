@@ -178,3 +178,12 @@ def test_inputs_are_what_an_editor_asks_for() -> None:
     assert inputs_missing(document, {"HUB_INPUT_KEY": "", "HUB_INPUT_MORE": ""}) == []
     args = read(raw).entries["a"].server["args"]
     assert args == ["${input:key}", "${input:host:-h.example}", "${input:more}"]
+
+
+def test_a_section_without_a_value_has_no_servers() -> None:
+    assert read({"mcpServers": None}).entries == {}
+
+
+def test_a_file_that_opencode_reads_into_a_command_is_told() -> None:
+    found = read({"mcp": {"a": {"type": "local", "command": ["x", "{file:~/k}"]}}})
+    assert found.warnings == ("mcp.a: {file:...} is read in environment and headers alone",)
