@@ -134,7 +134,8 @@ async def test_it_says_where_each_server_stands(top: Path) -> None:
     for server in servers:
         assert isinstance(server, dict)
         assert isinstance(server.pop("confinement"), str)
-        assert server.pop("sharing") == "clients with the same roots share a connection"
+        what = "process" if server["name"] == "files" else "connection"
+        assert server.pop("sharing") == f"clients with the same roots share a {what}"
         assert server.pop("scopes") is None
     assert servers == [
         {
