@@ -285,23 +285,34 @@ def test_a_remote_child_does_not_load_the_sdk() -> None:
 async def test_a_child_that_does_not_answer_does_not_hold_the_end_of_the_hub(
     tmp_path: object,
 ) -> None:
-    shutdown, asked = Shutdown(), anyio.Event()
+    shutdown, asked, ended, over = Shutdown(), anyio.Event(), anyio.Event(), anyio.Event()
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["method"] == "DELETE":
             asked.set()
-            await anyio.sleep_forever()
+            await over.wait()
         else:
             await answering(scope, receive, send)
+
+    async def lived(url: str) -> None:
+        target = RemoteTarget(f"{url}/mcp", {}, "http")
+        async with owned(target, tmp_path, for_ever) as child:
+            await child.ready()
+            child.stop()
+            await asked.wait()
+            shutdown.hurry()
+        ended.set()
 
     answering = server(anyio.Event(), anyio.Event()).streamable_http_app(json_response=True)
     for_ever = ProcessSupervisor(shutdown, EndGraces(eof=math.inf, eof_at_end=math.inf))
     async with (
         answering.router.lifespan_context(answering),
         serving(app, lifespan="off") as url,
-        owned(RemoteTarget(f"{url}/mcp", {}, "http"), tmp_path, for_ever) as child,
+        anyio.create_task_group() as tasks,
     ):
-        await child.ready()
-        child.stop()
-        await asked.wait()
-        shutdown.hurry()
+        tasks.start_soon(lived, url)
+        try:
+            with anyio.fail_after(5):
+                await ended.wait()
+        finally:
+            over.set()
