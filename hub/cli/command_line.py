@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import re
+import signal
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Generator, Iterable, Sequence
@@ -37,11 +38,28 @@ def lean() -> Generator[None]:
     gc.disable()
     try:
         # structlog imports rich for tracebacks with local variables, which the hub does not print.
-        with hidden("rich"):
+        with _ending_at_once(), hidden("rich"):
             yield
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def _ending_at_once() -> Generator[None]:
+    """Let the system end the program at an interrupt: an exception in an import can crash msgspec.
+
+    Nothing is there yet that must be cleaned up. Where interrupts are ignored, they stay so.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
