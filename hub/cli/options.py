@@ -71,8 +71,14 @@ def add_profile_option(parser: ArgumentParser) -> None:
 
 
 def same_config(options: Namespace) -> str:
-    """Return the option that names the same config in another command; empty if none is needed."""
-    return "" if options.config is None else f" --config {shlex.quote(options.config)}"
+    """Return the option that names the same config in another command; empty if none is needed.
+
+    A config that is the text itself may be long, and have secrets: it is not repeated.
+    """
+    given = options.config
+    if given is None:
+        return ""
+    return f" --config {'...' if is_inline(given) else shlex.quote(given)}"
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
@@ -198,6 +204,8 @@ def log_to_file(path: Path) -> ThreadedLog:
         raise StartError(f"--log-file {path}: {exc.strerror}", fix) from exc
 
 
+FILES: Final = "files"
+"""What the embedded file server is called without a config."""
 _MOVES: Final = 2
 """The first Landlock ABI under which files can be moved into other directories."""
 
@@ -216,7 +224,7 @@ def file_server_config(kernel: Kernel) -> HubConfig:
     # Root may share the folders of others, too.
     where = Confine(mode="auto", allow=("any_owner",)) if kernel.abi >= _MOVES else Confine()
     files = server.model_copy(update={"confine": where})
-    return config.model_copy(update={"servers": {"files": files}})
+    return config.model_copy(update={"servers": {FILES: files}})
 
 
 def file_server_setting(options: Namespace) -> Setting:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from hub.app.machine import Setting, place_of, this_machine
 from hub.calls.permission import Change, Circumstances
 from hub.cli.options import (
+    FILES,
     chosen_profile,
     config_and_folders,
     config_path,
@@ -149,7 +150,11 @@ def _named(options: Namespace, config: HubConfig) -> tuple[str, str]:
     if not call:
         options.usage_error("give SERVER.TOOL and --arguments '{...}', or --batch FILE")
     named = named_tool(call, config.servers, config.names)
-    return named or options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
+    if named is None:
+        return options.usage_error(f"{call!r} is not SERVER.TOOL, like files.read_file")
+    if not config.servers and named[0] != FILES:
+        return options.usage_error(f"{call!r}: without a config the only server is {FILES}")
+    return named
 
 
 def _in_profile(

@@ -101,6 +101,14 @@ def test_without_a_config_a_call_is_judged_as_it_would_be_made(
     assert run(*outside) == 0
 
 
+def test_without_a_config_there_is_the_embedded_file_server_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        run("nope.zzz")
+    assert "'nope.zzz': without a config the only server is files" in capsys.readouterr().err
+
+
 def test_without_a_config_that_of_the_directory_is_named(
     tree: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,11 +121,11 @@ def test_without_a_config_that_of_the_directory_is_named(
 
 def test_it_can_be_read_by_a_program(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = ("--root", f"{tree}/project/a.txt")
-    assert run("a.b.c", "--arguments", '{"path": 7}', "--json", *root) == 1
+    assert run("files.b.c", "--arguments", '{"path": 7}', "--json", *root) == 1
     shown = json.loads(capsys.readouterr().out)
-    assert (shown["call"], shown["verdict"], shown["pointer"]) == ("a.b.c", "deny", "/path")
+    assert (shown["call"], shown["verdict"], shown["pointer"]) == ("files.b.c", "deny", "/path")
     assert shown["arguments"][0]["readings"][0]["objection"] == "a number is not a path"
-    assert run("a.b", "--json", *root) == 0
+    assert run("files.b", "--json", *root) == 0
     shown = json.loads(capsys.readouterr().out)
     assert (shown["verdict"], shown["message"], shown["pointer"]) == ("allow", None, None)
 
@@ -126,14 +134,14 @@ def test_arguments_that_are_nested_too_deeply_are_refused(
     tree: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     deep = '{"a":' * 70 + "1" + "}" * 70
-    assert run("a.b", "--arguments", deep, "--root", str(tree)) == 1
+    assert run("files.b", "--arguments", deep, "--root", str(tree)) == 1
     assert "nested too deeply" in capsys.readouterr().out
 
 
 def test_a_schema_from_a_file_counts(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema = tree / "schema.json"
     schema.write_text('{"properties": {"x": {"description": "Path to the file"}}}')
-    arguments = ("a.b", "--arguments", '{"x": "/nowhere/x"}', "--root", f"{tree}/project")
+    arguments = ("files.b", "--arguments", '{"x": "/nowhere/x"}', "--root", f"{tree}/project")
     assert run(*arguments) == 0
     assert run(*arguments, "--schema", str(schema)) == 1
     assert "described as 'Path to'" in capsys.readouterr().out
@@ -259,16 +267,16 @@ def test_what_nothing_allows_is_said_to_be_so(
 ) -> None:
     deep = '{"a":' * 70 + "1" + "}" * 70
     for arguments in (deep, '{"path": "/etc/passwd"}'):
-        assert run("a.b", "--arguments", arguments, "--root", str(tree)) == 1
+        assert run("files.b", "--arguments", arguments, "--root", str(tree)) == 1
         out = capsys.readouterr().out
         assert out.endswith("No change that is known would let this call pass.\n")
-        assert run("a.b", "--json", "--arguments", arguments, "--root", str(tree)) == 1
+        assert run("files.b", "--json", "--arguments", arguments, "--root", str(tree)) == 1
         assert json.loads(capsys.readouterr().out)["allowedBy"] is None
 
 
 def test_a_program_reads_the_changes(tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = json.dumps({"path": f"{tree}/docs/b.md"})
-    assert run("a.b", "--json", "--arguments", path, "--root", f"{tree}/project") == 1
+    assert run("files.b", "--json", "--arguments", path, "--root", f"{tree}/project") == 1
     change = {"key": "--root", "op": "add", "value": f"{tree}/docs"}
     assert json.loads(capsys.readouterr().out)["allowedBy"] == [change]
 
@@ -322,9 +330,9 @@ def test_a_server_is_asked_for_its_own_schema(
         ((), "give SERVER.TOOL and --arguments '{...}', or --batch FILE"),
         (("server",), "'server' is not SERVER.TOOL, like files.read_file"),
         (("files__read",), "'files__read' is not SERVER.TOOL, like files.read_file"),
-        (("a.b", "--arguments", "{"), "--arguments: not JSON: "),
-        (("a.b", "--arguments", "7"), "--arguments: not a JSON object, like "),
-        (("a.b", "--connect"), "--connect needs a config with the server"),
+        (("files.b", "--arguments", "{"), "--arguments: not JSON: "),
+        (("files.b", "--arguments", "7"), "--arguments: not a JSON object, like "),
+        (("files.b", "--connect"), "--connect needs a config with the server"),
     ],
 )
 def test_bad_usage_ends_with_two_and_says_what_is_wrong(
