@@ -31,10 +31,10 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LoginFiles:
     return LoginFiles(tmp_path / "state/roots-hub")
 
 
-def run(*arguments: str) -> int:
+def run(*arguments: str, config: str = "hub.yaml") -> int:
     parser = ArgumentParser()
     command.register(parser.add_subparsers(required=True))
-    options = parser.parse_args([*arguments, "--config", "hub.yaml"])
+    options = parser.parse_args([*arguments, "--config", config])
     code: int = options.perform(options)
     return code
 
@@ -56,6 +56,16 @@ def test_it_is_shown_who_is_logged_in(
     assert run("login") == 0
     assert capsys.readouterr().out == "far  logged in by https://login.example.com/\\x1b[2J\n"
     assert "s3cret" not in shown
+
+
+def test_a_config_that_is_the_text_itself_is_not_repeated(
+    files: LoginFiles, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = json.dumps({"version": 1, "servers": {"far": {"url": URL, "auth": "oauth"}}})
+    assert run("login", config=text) == 0
+    assert capsys.readouterr().out == (
+        "far  nobody is logged in: roots-hub login far --config ...\n"
+    )
 
 
 def test_a_login_is_forgotten(files: LoginFiles, capsys: pytest.CaptureFixture[str]) -> None:
