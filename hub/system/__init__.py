@@ -11,8 +11,8 @@ and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being repl
 Read in this order:
 - `machine`: what the guard asks the computer;
 - `atomic_file`: replace a file as a whole, and detect changes (`Look`); `private_file`: secrets,
-  small records that outlive the process, and caches; `sealing`, `remembered_ids`: what secrets
-  seal, and which ids are used up;
+  small records that outlive the process, and caches; `sealing`: what secrets seal, and which ids
+  are used up;
 - `shutdown`, `tasks`: signals; tasks for many clients, and work in threads beside the event loop;
 - `log`: the hub's own log on stderr;
 - `this_process`: its limits and memory;

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from hub.system.remembered_ids import RememberedIds
+from hub.system.sealing import RememberedIds
 from tests.kit.fakes import FakeClock
 
 

@@ -15,8 +15,7 @@ from hub.jsonrpc import exact_json
 from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.protocol.input_requests import CallState, state_in
-from hub.system.remembered_ids import RememberedIds
-from hub.system.sealing import Sealer, SealingSecrets, mark_of, raw_of
+from hub.system.sealing import RememberedIds, Sealer, SealingSecrets, mark_of, raw_of
 from hub.values import Json
 
 MAX_SPENT: Final = 65_536

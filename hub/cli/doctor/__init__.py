@@ -9,8 +9,8 @@ Main types: `Scene` (what the checks look at), and `Finding`, which is in `hub.c
 Read in this order:
 - `scene`: what the checks look at, and what they ask of files; `command`: the subcommand, its
   checks in their order, and `--connect`;
-- `surroundings` (versions, limits, locale, proxies, confinement), `places` (directories, caches,
-  disk), `running_hubs`;
+- `machine` (versions, limits, locale, proxies, confinement, directories, caches, disk), and
+  `running_hubs`;
 - `programs`: what is not on the PATH or too old, and how to get it;
 - `configs`: whether the hub's configs load, their modes, and the configs of clients;
 - `settings`: what is wrong with a config that loads (folders, audit file, port, tokens).

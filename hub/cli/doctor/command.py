@@ -25,7 +25,7 @@ from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
 from hub.children.child import Ready
-from hub.cli.doctor import configs, places, programs, settings, surroundings
+from hub.cli.doctor import configs, machine, programs, settings
 from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now, without_secrets
 from hub.cli.options import Subparsers, add_config_option
 from hub.cli.output import (
@@ -57,19 +57,19 @@ from hub.values import ServerName
 
 _Check: TypeAlias = Callable[[Scene], Iterable[Finding]]
 _CHECKS: Final[tuple[_Check, ...]] = (
-    surroundings.versions,
-    surroundings.locale,
-    surroundings.open_files,
-    surroundings.clock,
-    surroundings.proxies,
-    surroundings.confinement,
-    places.home,
-    places.barred,
-    places.directories,
-    places.records,
-    places.room,
-    places.catalogs,
-    places.caches_of_runners,
+    machine.versions,
+    machine.locale,
+    machine.open_files,
+    machine.clock,
+    machine.proxies,
+    machine.confinement,
+    machine.home,
+    machine.barred,
+    machine.directories,
+    machine.records,
+    machine.room,
+    machine.catalogs,
+    machine.caches_of_runners,
     configs.configs,
     configs.modes,
     programs.programs,

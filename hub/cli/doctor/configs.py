@@ -168,7 +168,7 @@ def hub_entries(place: UserPlace) -> tuple[list[HubEntry], list[Finding]]:
         files = {file.path: file for file in reversed([*client_files(client, place)])}
         for file in reversed(files.values()):
             if barred_by(file.path) is not None:
-                continue  # told by `places.barred`
+                continue  # told by `machine.barred`
             fault = _unreadable(file)
             if fault is not None:
                 found.append(fault)

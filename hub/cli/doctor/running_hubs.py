@@ -22,7 +22,7 @@ _PATIENCE: Final = 1.0
 
 def running_hubs(scene: Scene) -> Iterator[Finding]:
     """Yield what is wrong with the hubs in the user's runtime directories."""
-    # What is not safe is said by `places.directories`.
+    # What is not safe is said by `machine.directories`.
     for directory in RuntimeDirectory.existing(os.environ):
         for name in directory.names():
             yield from _hub(HubPlace(directory, name), scene)

@@ -28,8 +28,7 @@ from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.sessions.client import Client
 from hub.system.machine import Machine
 from hub.system.private_file import secret_in
-from hub.system.remembered_ids import RememberedIds
-from hub.system.sealing import SealingSecrets, Signer
+from hub.system.sealing import RememberedIds, SealingSecrets, Signer
 from hub.values import Json, JsonObject
 
 LASTS: Final = 7 * 24 * 3600

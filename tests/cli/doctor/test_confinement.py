@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from hub.cli.doctor.machine import confinement
 from hub.cli.doctor.scene import Scene, looked_at
-from hub.cli.doctor.surroundings import confinement
 from hub.system.machine import Kernel
 
 OLD = Kernel(abi=0, why_not="it is too old")

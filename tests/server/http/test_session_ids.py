@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from hub.server.http.adoption import LASTS, MAX_ID, SKEW, SessionIds
 from hub.sessions.client import Client
-from hub.system.remembered_ids import RememberedIds
-from hub.system.sealing import Sealer, SealingSecrets
+from hub.system.sealing import RememberedIds, Sealer, SealingSecrets
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeClock
 

@@ -10,8 +10,7 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.server.http.adoption import MAX_ID, SessionIds
 from hub.server.http.app import HttpLimits
 from hub.server.http.auth.credentials import BearerTokens
-from hub.system.remembered_ids import RememberedIds
-from hub.system.sealing import SealingSecrets
+from hub.system.sealing import RememberedIds, SealingSecrets
 from hub.values import JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeClock
 from tests.kit.loops import all_tasks_blocked
