@@ -16,8 +16,7 @@ from pydantic_core import ErrorDetails
 
 from hub.config.fields import URL_PATH
 from hub.config.models import RemoteServer
-from hub.config.source.excerpts import may_be_shown
-from hub.config.source.places import Path
+from hub.config.source.places import Path, may_be_shown
 from hub.config.suggestions import TOP, example_at, keys_at, likely_key, likely_value, seconds_in
 from hub.launch.templates import TemplateError
 

@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from hub.config.clients.locations import ClientFile
+from hub.config.carrying import carried
+from hub.config.clients.locations import ClientFile, discover
 from hub.config.fields import LoadContext, is_unread, written_of
-from hub.config.importing.carrying import carried
-from hub.config.importing.discovery import discover
 from hub.config.listening.listen import has_unread
 from hub.config.load import Loaded, load_config
 from hub.config.models import RemoteServer, StdioServer

@@ -30,7 +30,7 @@ from hub.cli.doctor.scene import (
 )
 from hub.cli.output import Finding, counted
 from hub.cli.setup.client_changes import read_client, to_uninstall
-from hub.config.clients.entries import read_entry
+from hub.config.clients.entries import argv_of, hub_arguments, hub_command, read_entry
 from hub.config.clients.locations import (
     CLIENTS,
     ClientFile,
@@ -39,9 +39,8 @@ from hub.config.clients.locations import (
     client_files,
     is_installed,
 )
-from hub.config.importing.secrets import SecretVariables, hidden, looks_secret
-from hub.config.installing.changes import InstallRecord, install_record, parsed, section_of
-from hub.config.installing.own_entry import argv_of, hub_arguments, hub_command
+from hub.config.clients.secrets import SecretVariables, hidden, looks_secret
+from hub.config.editing import InstallRecord, install_record, parsed, section_of
 from hub.errors import ConfigError, Fault, HubError, StartError
 
 _UNSET = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")

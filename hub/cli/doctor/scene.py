@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.cli.output import Finding
+from hub.config.clients.entries import hub_command
 from hub.config.clients.locations import UserPlace
+from hub.config.clients.secrets import SecretVariables, hidden
 from hub.config.fields import LoadContext
-from hub.config.importing.secrets import SecretVariables, hidden
-from hub.config.installing.own_entry import hub_command
 from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.config.operator_roots import operator_roots

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from hub.cli.options import load_context
 from hub.cli.setup.importing import user_place
 from hub.cli.setup.showing import difference, shown
-from hub.config.clients.locations import ClientFile, client_files
-from hub.config.importing.carrying import CarriedServer, carried, hub_yaml
-from hub.config.importing.discovery import FoundServer, discover
-from hub.config.installing.changes import (
+from hub.config.carrying import CarriedServer, carried, hub_yaml
+from hub.config.clients.entries import NAME, is_hub
+from hub.config.clients.locations import ClientFile, FoundServer, client_files, discover
+from hub.config.editing import (
     EntryEditedError,
     Installation,
     InstallRecord,
@@ -33,7 +33,6 @@ from hub.config.installing.changes import (
     with_entry,
     without_entry,
 )
-from hub.config.installing.own_entry import NAME, is_hub
 from hub.config.source.documents import Document, ParsedConfig
 from hub.config.source.places import spelled
 from hub.errors import HubError, StartError

@@ -18,9 +18,15 @@ from hub.cli.options import Subparsers, load_context
 from hub.cli.output import counted
 from hub.cli.questions import agrees, is_terminal
 from hub.cli.setup.showing import shown, table
-from hub.config.clients.locations import CLIENTS, ClientFile, UserPlace, client_files
-from hub.config.importing.carrying import Carried, CarriedServer, carried, hub_yaml
-from hub.config.importing.discovery import Discovery, discover
+from hub.config.carrying import Carried, CarriedServer, carried, hub_yaml
+from hub.config.clients.locations import (
+    CLIENTS,
+    ClientFile,
+    Discovery,
+    UserPlace,
+    client_files,
+    discover,
+)
 from hub.config.own_files import FOUND
 from hub.config.source.documents import form_of
 from hub.errors import StartError, UsageError

@@ -29,11 +29,17 @@ from hub.cli.setup.client_changes import (
 )
 from hub.cli.setup.importing import add_writing_options, known_clients, user_place, variables
 from hub.cli.setup.showing import difference, in_colours, shown
-from hub.config.clients.locations import CLIENTS, ClientFile, client_file, is_installed, signs_of
+from hub.config.clients.entries import NAME, hub_command, own_entry
+from hub.config.clients.locations import (
+    CLIENTS,
+    ClientFile,
+    Discovery,
+    client_file,
+    is_installed,
+    signs_of,
+)
+from hub.config.editing import InstallRecord, install_record
 from hub.config.fields import LoadContext
-from hub.config.importing.discovery import Discovery
-from hub.config.installing.changes import InstallRecord, install_record
-from hub.config.installing.own_entry import NAME, hub_command, own_entry
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.own_files import FOUND, found_in
 from hub.config.source.documents import is_inline

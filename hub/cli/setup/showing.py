@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from hub.cli.output import aligned, painted
-from hub.config.importing.secrets import looks_secret
-from hub.config.source.excerpts import MASK
+from hub.config.clients.secrets import looks_secret
+from hub.config.source.places import MASK
 from hub.launch.environments import is_named_like_a_secret
 from hub.legible import on_one_line
 

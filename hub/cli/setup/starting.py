@@ -24,9 +24,8 @@ from hub.cli.setup.importing import (
     variables,
     written,
 )
-from hub.config.clients.locations import CLIENTS
-from hub.config.importing.carrying import CarriedServer, LeftServer, carried, hub_yaml
-from hub.config.importing.discovery import discover
+from hub.config.carrying import CarriedServer, LeftServer, carried, hub_yaml
+from hub.config.clients.locations import CLIENTS, discover
 from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
 from hub.launch.known_servers import FILE_SERVER

@@ -4,10 +4,11 @@ What the hub has no use for is named in a warning, as other programs write these
 that the hub cannot use is no error of the file: it is left out, with its problems.
 
 Main types: `ClientConfig` (a program's servers), `ClientServer` (one server in hub.yaml's
-shape, its problems, and where its keys came from).
+shape, its problems, and where its keys came from), `FoundServer` (the same, and its file).
 
 Read in this order:
-- `locations`: the files of each program;
+- `locations`: the files of each program, and what is found in them;
 - `sections`: where the servers are in the files of each program, and their placeholders;
-- `entries`: one server, in the spellings of all programs.
+- `entries`: one server, in the spellings of all programs, and the hub's own entry;
+- `secrets`: variables in the place of secrets.
 """

@@ -23,8 +23,7 @@ from hub.config.models import (
 )
 from hub.config.reload.folders import covered, shared_paths, tighter_roots
 from hub.config.reload.orders import NEEDS_RESTART, Locate, order_of, tighter_by_key
-from hub.config.source.excerpts import shown_key
-from hub.config.source.places import Path, spelled
+from hub.config.source.places import Path, shown_key, spelled
 from hub.specs import LeftOut
 
 ANY: Final = "*"

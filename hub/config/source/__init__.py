@@ -10,6 +10,6 @@ key and the value of a path are).
 Read in this order:
 - `documents`: read a file or inline JSON;
 - `syntax` (JSON), `toml`, `strict_yaml`: parse, with the line and column of a mistake;
-- `places`: find paths in the text; `excerpts`: show a line with its mistake underlined;
-- `yaml_text`: write a value as YAML, and edit a text; `toml` edits one, too.
+- `places`: find paths in the text, and show a line with its mistake underlined;
+- `yaml_text`: write a value as YAML, and edit a text; `json_text` and `toml` edit one, too.
 """

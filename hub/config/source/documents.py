@@ -12,15 +12,19 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
-from hub.config.source.excerpts import excerpt, line_and_column, masked, shown_key, syntax_excerpt
 from hub.config.source.places import (
     JsonPlaces,
     Path,
     Place,
     Places,
+    excerpt,
+    line_and_column,
+    masked,
     places_in_toml,
     places_in_yaml,
+    shown_key,
     spelled,
+    syntax_excerpt,
 )
 from hub.config.source.syntax import Mistake, SyntaxMistakesError, read_json, without_extras
 from hub.errors import ConfigError, Fault

@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 
 from hub.cli.main import main
-from hub.config.clients.locations import ClientFile, UserPlace, client_file
+from hub.config.carrying import carried
+from hub.config.clients.locations import ClientFile, UserPlace, client_file, discover
 from hub.config.fields import LoadContext
-from hub.config.importing.carrying import carried
-from hub.config.importing.discovery import discover
 from hub.config.load import load_config
 from hub.config.models import RemoteServer, StdioServer
 

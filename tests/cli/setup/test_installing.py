@@ -15,7 +15,7 @@ from hub.app.machine import this_machine
 from hub.cli.main import main
 from hub.cli.setup.client_changes import perform, to_install
 from hub.config.clients.locations import ClientFile
-from hub.config.installing.changes import install_record
+from hub.config.editing import install_record
 from hub.errors import StartError
 
 GIVEN = "ghp_0123456789abcdefABCDEF0123456789"

@@ -1,8 +1,7 @@
 import pytest
 
 from hub.config.source.documents import Document
-from hub.config.source.excerpts import may_be_shown
-from hub.config.source.places import Path
+from hub.config.source.places import Path, may_be_shown
 from hub.errors import ConfigError
 
 HIDDEN = "hunter2-s3cret"

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.config.installing.own_entry import hub_command
+from hub.config.clients.entries import hub_command
 
 
 def test_the_program_that_runs_is_named_in_full(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.config.importing.secrets import SecretVariables, hidden, looks_secret, variables_of
+from hub.config.clients.secrets import SecretVariables, hidden, looks_secret, variables_of
 
 
 def made(server: dict[str, Any], name: str = "git") -> tuple[dict[str, Any], dict[str, str | None]]:

@@ -3,9 +3,8 @@ from typing import Any
 
 import pytest
 
-from hub.config.clients.entries import read_entry
+from hub.config.clients.entries import hub_arguments, is_hub, own_entry, read_entry
 from hub.config.clients.locations import CLIENTS
-from hub.config.installing.own_entry import hub_arguments, is_hub, own_entry
 
 
 @pytest.mark.parametrize("client", CLIENTS)

@@ -11,10 +11,10 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from hub.config.clients.entries import argv_of, hub_arguments
+from hub.config.clients.locations import FoundServer
+from hub.config.clients.secrets import NeededVariable, SecretVariables, hidden, variables_of
 from hub.config.fields import LoadContext
-from hub.config.importing.discovery import FoundServer
-from hub.config.importing.secrets import NeededVariable, SecretVariables, hidden, variables_of
-from hub.config.installing.own_entry import argv_of, hub_arguments
 from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import Path as Place

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.config.installing.changes import (
+from hub.config.editing import (
     EntryEditedError,
     installed,
     parsed,

@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hub.config.carrying import CarriedServer, LeftServer, hub_yaml
 from hub.config.clients.entries import ClientServer
-from hub.config.importing.carrying import CarriedServer, LeftServer, hub_yaml
-from hub.config.importing.discovery import FoundServer
+from hub.config.clients.locations import FoundServer
 from hub.config.source.strict_yaml import read_yaml
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8) | st.sampled_from(
