@@ -10,8 +10,9 @@ Read in this order:
 - `main`: the entry point; `command_line`: the parser, error messages and exit codes;
 - `options`: what the subcommands share (`--config`, `--root`), and files of logs;
 - `hubs`: clients that attach to a shared hub, which is a process of its own;
-- `run` (`run`, `attach`, `wrap`) with `served` (what it tells); `explain`;
-- `output`: what is wrong, and how it is shown; `questions`: what people are asked;
+- `run` (`run`, `attach`, `wrap`) with `served` (what it tells);
+- `explain` (whether the guard admits a call, and why) with `explained_call` (what it is judged by);
+- `terminal`: what is wrong, how it is shown, and what people are asked;
 - `check`: `check`, `plan`, `schema`;
 - `tools` (`tools`, `call`), which use the hub through `own_client`; `token`; `logins`;
 - `roots`: `detect`, `list`, `contains`, `add`, `remove`, `rename`;

@@ -89,7 +89,7 @@ _COMMANDS: Final = {
     "doctor.command": ("doctor",),
     "check.command": ("check",),
     "check.plans": ("plan", "schema"),
-    "explain.command": ("explain",),
+    "explain": ("explain",),
     "tools": ("tools", "call"),
     "roots": ("roots",),
     "token": ("token",),

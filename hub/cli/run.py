@@ -31,8 +31,8 @@ from hub.cli.options import (
     load_context,
     log_file_of,
 )
-from hub.cli.questions import trusted_digest
 from hub.cli.served import Served, answer_inquiries, nobody_yet, served
+from hub.cli.terminal import trusted_digest
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals

@@ -27,8 +27,8 @@ from hub.cli.options import (
     required_config,
     watched_config,
 )
-from hub.cli.output import untold
 from hub.cli.own_client import OwnClient, own_client
+from hub.cli.terminal import untold
 from hub.config.load import config_source
 from hub.config.models import HubConfig
 from hub.config.own_files import found_in

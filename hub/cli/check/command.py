@@ -41,7 +41,7 @@ from hub.cli.options import (
     configured,
     required_config,
 )
-from hub.cli.output import (
+from hub.cli.terminal import (
     BAD,
     GOOD,
     HINT,
@@ -49,12 +49,12 @@ from hub.cli.output import (
     WARNING,
     Finding,
     NoSteps,
+    ask_for_inputs,
     counted,
     painted,
     steps,
     untold,
 )
-from hub.cli.questions import ask_for_inputs
 from hub.config.fields import is_unread
 from hub.config.inheritance import missed
 from hub.config.listening.listen import Listen

@@ -21,7 +21,7 @@ from hub.cli.options import (
     config_path,
     required_config,
 )
-from hub.cli.output import NAME, painted
+from hub.cli.terminal import NAME, painted
 from hub.config.models import HubConfig, json_schema
 from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import operator_roots

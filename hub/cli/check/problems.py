@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from hub.audit.open_file import unfit
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError

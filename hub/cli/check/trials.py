@@ -18,8 +18,8 @@ from msgspec import Struct
 from hub.app.machine import Setting
 from hub.children.child import Ready
 from hub.cli.check.problems import tool_problems
-from hub.cli.output import BAD, GOOD, Finding, Steps, counted, painted
 from hub.cli.own_client import own_client
+from hub.cli.terminal import BAD, GOOD, Finding, Steps, counted, painted
 from hub.config.listening.auth import Auth, TrustedIssuer
 from hub.config.models import HubConfig
 from hub.confinement import landlock, launcher

@@ -28,7 +28,8 @@ from hub.children.child import Ready
 from hub.cli.doctor import configs, machine, programs, settings
 from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now, without_secrets
 from hub.cli.options import Subparsers, add_config_option
-from hub.cli.output import (
+from hub.cli.own_client import own_client
+from hub.cli.terminal import (
     BAD,
     GOOD,
     HINT,
@@ -41,7 +42,6 @@ from hub.cli.output import (
     painted,
     steps,
 )
-from hub.cli.own_client import own_client
 from hub.config.load import config_source
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import FOUND

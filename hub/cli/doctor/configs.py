@@ -28,8 +28,8 @@ from hub.cli.doctor.scene import (
     status,
     take_over,
 )
-from hub.cli.output import Finding, counted
 from hub.cli.setup.client_changes import read_client, to_uninstall
+from hub.cli.terminal import Finding, counted
 from hub.config.clients.entries import argv_of, hub_arguments, hub_command, read_entry
 from hub.config.clients.locations import (
     CLIENTS,

@@ -33,7 +33,7 @@ from hub.cli.doctor.scene import (
     take_over,
     users_home,
 )
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.config.clients.locations import CLIENTS, client_files
 from hub.config.own_files import catalog_directory, own_directories
 from hub.confinement.grants import missing

@@ -25,7 +25,7 @@ from hub.cli.doctor.scene import (
     status,
     without_secrets,
 )
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan

@@ -13,7 +13,7 @@ from hub.attach.frames import peer_of
 from hub.attach.lifeline import NotAttachedError, ask, connected
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from hub.cli.doctor.scene import OTHERS, Scene, quoted, status
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.values import JsonObject, object_or_empty
 
 _PATIENCE: Final = 1.0

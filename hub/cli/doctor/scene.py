@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.config.clients.entries import hub_command
 from hub.config.clients.locations import UserPlace
 from hub.config.clients.secrets import SecretVariables, hidden

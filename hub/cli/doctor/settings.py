@@ -28,7 +28,7 @@ from hub.audit.open_file import unfit
 from hub.cli.check.problems import LEAST_TOKEN, folder_problems, is_guessable, secret_problems
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
-from hub.cli.output import Finding
+from hub.cli.terminal import Finding
 from hub.config.fields import is_unread
 from hub.config.inheritance import missed
 from hub.legible import on_one_line

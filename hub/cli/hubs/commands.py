@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
-from hub.cli.output import aligned
+from hub.cli.terminal import aligned
 from hub.config.load import config_source
 from hub.config.source.documents import is_inline
 from hub.errors import StartError

@@ -15,9 +15,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
-from hub.cli.output import counted
-from hub.cli.questions import agrees, is_terminal
 from hub.cli.setup.showing import shown, table
+from hub.cli.terminal import agrees, counted, is_terminal
 from hub.config.carrying import Carried, CarriedServer, carried, hub_yaml
 from hub.config.clients.locations import (
     CLIENTS,

@@ -18,7 +18,6 @@ from msgspec.structs import replace
 
 from hub.app.machine import this_machine
 from hub.cli.options import Subparsers, add_config_option, load_context
-from hub.cli.questions import agrees
 from hub.cli.setup.client_changes import (
     FileChange,
     HubConfigFile,
@@ -29,6 +28,7 @@ from hub.cli.setup.client_changes import (
 )
 from hub.cli.setup.importing import add_writing_options, known_clients, user_place, variables
 from hub.cli.setup.showing import difference, in_colours, shown
+from hub.cli.terminal import agrees
 from hub.config.clients.entries import NAME, hub_command, own_entry
 from hub.config.clients.locations import (
     CLIENTS,

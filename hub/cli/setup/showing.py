@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from hub.cli.output import aligned, painted
+from hub.cli.terminal import aligned, painted
 from hub.config.clients.secrets import looks_secret
 from hub.config.source.places import MASK
 from hub.launch.environments import is_named_like_a_secret

@@ -15,7 +15,6 @@ from typing import Final
 from msgspec import Struct
 
 from hub.cli.options import Subparsers, load_context
-from hub.cli.questions import agrees, answer, is_terminal
 from hub.cli.setup.importing import (
     add_writing_options,
     found_files,
@@ -24,6 +23,7 @@ from hub.cli.setup.importing import (
     variables,
     written,
 )
+from hub.cli.terminal import agrees, answer, is_terminal
 from hub.config.carrying import CarriedServer, LeftServer, carried, hub_yaml
 from hub.config.clients.locations import CLIENTS, discover
 from hub.confinement.confined_launch import this_kernel

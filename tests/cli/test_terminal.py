@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.questions import ask_for_inputs
+from hub.cli.terminal import ask_for_inputs
 
 CONFIG = {
     "inputs": [

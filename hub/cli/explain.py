@@ -1,4 +1,7 @@
-"""`roots-hub explain`: show whether the guard admits a call, and why; or judge a batch of calls."""
+"""`roots-hub explain`: show whether the guard admits a call, and why; or judge a batch of calls.
+
+No server is started, but with `--connect`, which asks the server itself for the tool's schema.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from msgspec import Struct, to_builtins
 
 from hub.audit.record import refusal_of
 from hub.calls.permission import READ_ONLY, Change, changes_for
-from hub.cli.explain.case import (
+from hub.cli.explained_call import (
     CallInQuestion,
     ExplainedCall,
     allowing,
@@ -22,7 +25,7 @@ from hub.cli.explain.case import (
     unreadable,
 )
 from hub.cli.options import Subparsers, add_config_option, add_profile_option, add_root_option
-from hub.cli.output import BAD, GOOD, NAME, WARNING, painted
+from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted
 from hub.errors import ConfigError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.cli.explain.command import NoDisk, answers, read_lines
+from hub.cli.explain import NoDisk, answers, read_lines
 from hub.paths.resolve import PathError
 from hub.values import Json, JsonObject
 from tests.kit.trees import PROJECT, plant

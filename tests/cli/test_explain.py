@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from hub.cli.explain import command as explain
+from hub.cli import explain
 from hub.errors import ConfigError, RouteError, StartError
 from tests.kit.changes import Setup
 from tests.kit.trees import PROJECT, plant
