@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +15,13 @@ from hub.app.machine import Setting, place_of, this_machine
 from hub.calls.permission import Change, Circumstances
 from hub.cli.options import (
     FILES,
+    arguments_of,
     chosen_profile,
     config_and_folders,
     config_path,
     ensure_usable,
     named_tool,
+    parsed_option,
 )
 from hub.cli.own_client import own_client
 from hub.config.fields import AccessAt
@@ -86,13 +87,10 @@ def question_of(options: Namespace) -> CallInQuestion:
     found, folders = config_and_folders(options)
     config = found or HubConfig(version=1)
     server, tool = _named(options, config)
-    arguments = _parsed(options.arguments, "--arguments", options)
-    if not isinstance(arguments, dict):
-        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
     return CallInQuestion(
         server,
         tool,
-        cast("JsonObject", arguments),
+        arguments_of(options),
         _definition(options, found, server, tool),
         config,
         folders,
@@ -211,7 +209,7 @@ def _definition(options: Namespace, config: HubConfig | None, server: str, tool:
             text = Path(options.schema).read_text(encoding="utf-8")
         except (OSError, UnicodeError) as exc:
             raise unreadable(f"--schema {options.schema}", exc, "Name a JSON Schema.") from exc
-        return {"inputSchema": _parsed(text, "--schema", options)}
+        return {"inputSchema": parsed_option(options, text, "--schema")}
     if not options.connect:
         return {}
     if config is None:
@@ -224,13 +222,6 @@ def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
     """Return the error for a file that cannot be read."""
     said = why.strerror if isinstance(why, OSError) else "is not UTF-8"
     return StartError(f"{what}: {said}", fix)
-
-
-def _parsed(text: str, what: str, options: Namespace) -> Json:
-    try:
-        return cast("Json", json.loads(text))
-    except (ValueError, RecursionError) as exc:
-        return options.usage_error(f"{what}: not JSON: {exc}")
 
 
 async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:

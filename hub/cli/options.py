@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -9,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 from hub.app.machine import Setting
 from hub.audit.open_file import UnfitFileError, open_to_add
@@ -26,6 +27,7 @@ from hub.launch.known_servers import FILE_SERVER
 from hub.specs import LeftOut
 from hub.system.log import ThreadedLog
 from hub.system.machine import Kernel
+from hub.values import Json, JsonObject
 
 
 class Subparsers(Protocol):
@@ -262,6 +264,22 @@ def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
         )
     known = ", ".join(config.profiles) or "none"
     raise ConfigError(f"--as {wanted}", "there is no such profile or token", f"Profiles: {known}.")
+
+
+def parsed_option(options: Namespace, text: str, what: str) -> Json:
+    """Return the value of JSON that the command line gives; `what` names it in the error."""
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError) as exc:
+        return options.usage_error(f"{what}: not JSON: {exc}")
+
+
+def arguments_of(options: Namespace) -> JsonObject:
+    """Return the arguments of a tool that `--arguments` gives."""
+    found = parsed_option(options, options.arguments, "--arguments")
+    if not isinstance(found, dict):
+        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
+    return cast("JsonObject", found)
 
 
 def named_tool(text: str, servers: Iterable[str], mode: NamesMode) -> tuple[str, str] | None:

@@ -32,7 +32,7 @@ from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
 from hub.legible import on_one_line
 from hub.paths.file_uris import UriError, path_from_uri
-from hub.paths.resolve import Flavour, PathError, parts_of, resolve
+from hub.paths.resolve import Flavour, PathError, parts_of
 from hub.roots.effective import EffectiveRoots, for_rootless
 from hub.roots.roots import INACCESSIBLE, Root
 from hub.system.atomic_file import FileEdit, opened
@@ -111,14 +111,15 @@ def _detect(options: Namespace) -> int:
     return 0
 
 
-def _effective_roots(options: Namespace) -> EffectiveRoots:
+def _effective_roots(options: Namespace) -> tuple[EffectiveRoots, PathContext]:
     config, folders = config_and_folders(options)
     place = place_of(this_machine(os.environ), config)
-    return for_rootless(operator_roots(Roots() if config is None else config.roots, folders, place))
+    roots = operator_roots(Roots() if config is None else config.roots, folders, place)
+    return for_rootless(roots), place
 
 
 def _list(options: Namespace) -> int:
-    effective = _effective_roots(options)
+    effective, _ = _effective_roots(options)
     if options.json:
         entries = [
             {"uri": root.uri, "name": root.name, "path": root.path}
@@ -141,18 +142,13 @@ def _list(options: Namespace) -> int:
 
 
 def _contains(options: Namespace) -> int:
-    effective, machine = _effective_roots(options), this_machine(os.environ)
+    effective, place = _effective_roots(options)
     try:
-        found = resolve(
-            _local(options.path, machine.flavour),
-            cwd=machine.directory,
-            links=machine.links,
-            flavour=machine.flavour,
-        )
+        found = place.resolved(_local(options.path, place.flavour))
     except (PathError, UriError) as exc:
         _say(f"{options.path}: {exc}")
         return 1
-    root = effective.roots.covers(parts_of(found, machine.flavour))
+    root = effective.roots.covers(parts_of(found, place.flavour))
     _say(f"{found}: {f'inside {root.path}' if root is not None else 'outside of the roots'}")
     return 0 if root is not None else 1
 
@@ -299,12 +295,7 @@ def _local(given: str, flavour: Flavour) -> str:
 
 def _canonical(path: str, place: PathContext) -> str:
     try:
-        return resolve(
-            _local(path, place.flavour),
-            cwd=place.directory,
-            links=place.links,
-            flavour=place.flavour,
-        )
+        return place.resolved(_local(path, place.flavour))
     except (PathError, UriError):
         return os.path.normpath(os.path.join(place.directory, path))  # noqa: PTH118 - as text
 

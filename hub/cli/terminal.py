@@ -139,17 +139,21 @@ class _MovingSteps:
         self._shown.console.print(text, soft_wrap=True)
 
 
-class NoSteps:
-    """Shows nothing, for commands that print JSON."""
-
+class _NoSteps:
     def begin(self, name: str, doing: str) -> None: ...
 
     def end(self, name: str, result: str) -> None: ...
 
 
 @contextmanager
-def steps() -> Generator[Steps]:
-    """Show steps on stdout while the context is open; what is printed meanwhile goes above them."""
+def steps(*, is_silent: bool) -> Generator[Steps]:
+    """Show steps on stdout while the context is open; what is printed meanwhile goes above them.
+
+    `is_silent`: show nothing, as stdout gets JSON.
+    """
+    if is_silent:
+        yield _NoSteps()
+        return
     if not shows_colours(sys.stdout):
         yield _PlainSteps()
         return

@@ -19,6 +19,7 @@ from hub.cli.options import (
     Subparsers,
     add_config_option,
     add_root_option,
+    arguments_of,
     ensure_usable,
     file_server_config,
     file_server_setting,
@@ -132,20 +133,10 @@ def _call(options: Namespace) -> int:
     # No other server has a part in the call, and nobody asked what is wrong with one.
     alone = {"servers": {found[0]: config.servers[found[0]]}}
     config = config.with_left_out(()).model_copy(update=alone)
-    result = run_loop(_called, config, setting, *found, _arguments(options))
+    result = run_loop(_called, config, setting, *found, arguments_of(options))
     for text in [json.dumps(result, indent=2)] if options.json else _texts(result):
         print(text, end="" if text.endswith("\n") else "\n")
     return 1 if result.get("isError") is True else 0
-
-
-def _arguments(options: Namespace) -> JsonObject:
-    try:
-        arguments: object = json.loads(options.arguments)
-    except (ValueError, RecursionError) as exc:
-        return options.usage_error(f"--arguments: not JSON: {exc}")
-    if not isinstance(arguments, dict):
-        options.usage_error('--arguments: not a JSON object, like \'{"path": "notes.md"}\'')
-    return cast("JsonObject", arguments)
 
 
 async def _called(

@@ -40,6 +40,9 @@ def look(path: Path) -> Look | None:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode
 
 
+_CHANGED: Final = "another program changed it in the meantime"
+
+
 class FileEdit(Struct, frozen=True):
     """A locked file being edited: `text` is its content without the byte order mark `mark`."""
 
@@ -67,19 +70,16 @@ class FileEdit(Struct, frozen=True):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         with _new_file(self.path, content, is_synced=True) as made:
             _made_alike(self.path, made, mode)
-            self._must_be_unchanged()
+            if look(self.path) != self.seen:
+                raise _unwritten(self.path, _CHANGED)
             made.replace(self.path)
-
-    def _must_be_unchanged(self) -> None:
-        if look(self.path) != self.seen:
-            raise _unwritten(self.path, "another program changed it in the meantime")
 
 
 @contextmanager
-def opened(source: Path) -> Generator[FileEdit]:
+def opened(source: Path, before: str | None = None) -> Generator[FileEdit]:
     """Read and lock a UTF-8 file in order to replace it. A link is followed, and stays a link.
 
-    Raises: StartError if it cannot be read.
+    Raises: StartError if it cannot be read, or another program has changed the text `before`.
     """
     with _reading(source):
         path = source.resolve(strict=True)
@@ -88,7 +88,10 @@ def opened(source: Path) -> Generator[FileEdit]:
             seen = look(path)
             text = path.read_bytes().decode()
         mark = "\ufeff" if text.startswith("\ufeff") else ""
-        yield FileEdit(path, text.removeprefix(mark), seen, mark)
+        edit = FileEdit(path, text.removeprefix(mark), seen, mark)
+        if before is not None and edit.text != before:
+            raise _unwritten(path, _CHANGED)
+        yield edit
 
 
 def created(path: Path, text: str, mode: int | None = None) -> None:

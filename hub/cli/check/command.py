@@ -48,7 +48,6 @@ from hub.cli.terminal import (
     NAME,
     WARNING,
     Finding,
-    NoSteps,
     ask_for_inputs,
     counted,
     painted,
@@ -189,10 +188,10 @@ def _print_json(options: Namespace, shown: JsonObject) -> None:
 def _answers(config: HubConfig, options: Namespace) -> list[ServerAnswer]:
     """Start the servers; print what they say unless JSON is asked for."""
     setting = Setting(given=options.root, is_told=True)
-    if options.json:
-        return run_loop(answers_of, config, setting, NoSteps())
-    with steps() as shown:
+    with steps(is_silent=options.json) as shown:
         answers = run_loop(answers_of, config, setting, shown)
+    if options.json:
+        return answers
     fine = sum(answer.error is None for answer in answers)
     print(
         painted(f"{fine} of {len(answers)} servers answer.", GOOD if fine == len(answers) else BAD)
@@ -207,9 +206,7 @@ def _issuers(config: HubConfig, options: Namespace) -> list[IssuerCheck]:
     auth = config.listen.auth
     if auth is None:
         return []
-    if options.json:
-        return run_loop(issuer_answers, auth, NoSteps())
-    with steps() as shown:
+    with steps(is_silent=options.json) as shown:
         return run_loop(issuer_answers, auth, shown)
 
 

@@ -14,7 +14,7 @@ import sys
 import textwrap
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Final, TypeAlias
 
 import anyio
@@ -36,7 +36,6 @@ from hub.cli.terminal import (
     LEVELS,
     WARNING,
     Finding,
-    NoSteps,
     Steps,
     counted,
     painted,
@@ -118,8 +117,7 @@ def _doctor(options: Namespace) -> int:
     for check in _checks():
         findings += _of(check, scene)
     if options.connect:
-        shown = nullcontext(NoSteps()) if options.json else steps()
-        with shown as under_way:
+        with steps(is_silent=options.json) as under_way:
             findings += _connected(scene, last_words, under_way)
     if options.json:
         print(as_json(findings))

@@ -174,12 +174,7 @@ def perform(change: FileChange, record: InstallRecord) -> Path | None:
     if change.before is None:
         _make(change, record)
         return None
-    with opened(change.path) as file:
-        if file.text != change.before:
-            raise StartError(
-                f"{shown(change.path)}: not written: another program changed it in the meantime",
-                "Nothing was changed. Run the command again.",
-            )
+    with opened(change.path, change.before) as file:
         is_undone = change.made is None and change.known is not None
         is_exact = is_undone and digest(change.before) == change.known.after  # pyright: ignore[reportOptionalMemberAccess] - it is undone
         kept = None if is_exact else backed_up(file.path)
@@ -328,10 +323,7 @@ class HubConfigFile:
         if self.before is None:
             created(self.path, self.text, mode)
             return
-        with opened(self.path) as file:
-            if file.text != self.before:
-                what = f"{self.path}: not written: another program changed it in the meantime"
-                raise StartError(what, "Nothing was changed. Run the command again.")
+        with opened(self.path, self.before) as file:
             self._copy = backed_up(file.path)
             file.replace(self.text, mode)
 
@@ -339,9 +331,7 @@ class HubConfigFile:
         """Undo `write`, unless another program has changed the file since, or it fails."""
         if not self.is_changed:
             return
-        with suppress(HubError, OSError), opened(self.path) as file:
-            if file.text != self.text:
-                return
+        with suppress(HubError, OSError), opened(self.path, self.text) as file:
             if self._copy is None:
                 file.path.unlink()
             else:
