@@ -164,7 +164,7 @@ def may_write(path: Path, options: Namespace) -> None:
 
     Raises: UsageError if there is a file already, and nobody to ask; or no place for a file.
     """
-    if not str(options.output).strip() or path.is_dir():
+    if not str(options.output).strip() or path.is_dir() or options.output[-1] == "/":
         what = f"--output {path}: is a directory" if options.output else "--output: is empty"
         raise UsageError(what, f"Name a file in it: --output {path / FOUND}")
     if not path.parent.is_dir():

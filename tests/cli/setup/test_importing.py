@@ -148,6 +148,7 @@ def test_a_config_that_is_there_is_kept_unless_force_is_said(
     ("arguments", "error", "fix"),
     [
         (["--output", "."], "--output .: is a directory", "Name a file in it: --output hub.yaml"),
+        (["--output", "no/"], "--output no: is a directory", "Name a file in it: --output no/hub."),
         (["--output", ""], "--output: is empty", "Name a file in it: --output hub.yaml"),
         (["--output", "no/x.yaml"], "--output no/x.yaml: no is no directory", "Make it, or name "),
         (["--output", "loop"], "--output loop: is a link to nothing", "Remove it, or name a file."),
