@@ -54,11 +54,12 @@ from hub.cli.terminal import (
     steps,
     untold,
 )
+from hub.config.clients.entries import is_hub
 from hub.config.fields import is_unread
 from hub.config.inheritance import missed
 from hub.config.listening.listen import Listen
 from hub.config.load import config_source
-from hub.config.models import HubConfig, RemoteServer, is_for_principals
+from hub.config.models import HubConfig, RemoteServer, StdioServer, is_for_principals
 from hub.config.own_files import catalog_directory, following, moved, names_record, recorded
 from hub.confinement.confined_launch import settle_confinement, this_kernel
 from hub.legible import legible, on_one_line
@@ -222,6 +223,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
         warnings=(
             *warnings,
             *_missed(specs),
+            *_hubs(config),
             *secret_warnings(config, specs),
             *moved_names,
             *_tokens(config),
@@ -252,6 +254,18 @@ def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
     for spec in specs:
         for what, fix in missed(spec, os.environ):
             yield f"servers.{spec.name}: {what}: {fix}"
+
+
+def _hubs(config: HubConfig) -> Iterator[str]:
+    """Yield a warning for each server that is a hub itself."""
+    for name, server in config.servers.items():
+        if isinstance(server, StdioServer) and is_hub(
+            {"command": server.command, "args": [*server.args]}
+        ):
+            yield (
+                f"servers.{name}: starts another hub, so each call is judged and passed on twice. "
+                "Write that hub's servers here in its place."
+            )
 
 
 def _tokens(config: HubConfig) -> Iterator[str]:

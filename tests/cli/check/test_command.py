@@ -200,6 +200,21 @@ def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     assert "s3cret" not in shown
 
 
+def test_a_check_names_servers_that_are_hubs_themselves(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = {"command": sys.executable, "args": ["-m", "hub", "attach", "--config", "hub.yaml"]}
+    wrapped = {"command": sys.executable, "args": ["-m", "hub", "wrap", "--", "x"]}
+    config = {"version": 1, "servers": {"one": one, "wrapped": wrapped}}
+    monkeypatch.setenv("HUB_CONFIG", json.dumps(config))
+    assert run("check") == 0
+    told = [line for line in capsys.readouterr().out.splitlines() if "another hub" in line]
+    assert told == [
+        "warning: servers.one: starts another hub, so each call is judged and passed on twice. "
+        "Write that hub's servers here in its place."
+    ]
+
+
 def test_without_roots_a_child_is_planned_where_the_hub_runs_unless_clients_are_denied(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
