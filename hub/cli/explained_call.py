@@ -26,9 +26,8 @@ from hub.cli.options import (
 from hub.cli.own_client import own_client
 from hub.config.fields import AccessAt
 from hub.config.models import FallbackRoot, Guard, HubConfig, StdioServer, ToolOverride
-from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import PathContext, operator_roots, roots_in
-from hub.config.to_specs import usable_servers
+from hub.config.to_specs import narrowed_roots, narrowed_servers, usable_servers
 from hub.errors import ConfigError, RouteError, StartError
 from hub.guard.containment import CallContext
 from hub.guard.keys.vocabulary import Kind

@@ -12,8 +12,8 @@ Read in this order:
 - `models` and `fields`: every key and what values it accepts; `listening`: those for HTTP;
 - `load`, with `source` (the text), `clients` (clients' configs), `problems` and `suggestions`;
 - `carrying`: clients' servers brought together in one hub.yaml; no secret, unless it is asked for;
-- `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots;
-- `narrowing`: what is left of them for the clients of a profile;
+- `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots, and what
+  is left of them for the clients of a profile;
 - `own_files`: files of the hub that calls may not touch; in them: which files the user trusts, and
   which server had names without prefix at the last start;
 - `inheritance`: variables that a child gets, and warnings about those that it does not;

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hub.app.hub import configured
 from hub.app.machine import Setting, this_machine
 from hub.config.models import HubConfig
-from hub.config.narrowing import globs_for, stricter
+from hub.config.to_specs import globs_for, stricter
 from hub.errors import ConfigError
 from hub.guard.policy import Access, AccessRule, Mode, Policy
 from hub.sessions.services import Configured

@@ -23,9 +23,8 @@ from hub.cli.options import (
 )
 from hub.cli.terminal import NAME, painted
 from hub.config.models import HubConfig, json_schema
-from hub.config.narrowing import narrowed_roots, narrowed_servers
 from hub.config.operator_roots import operator_roots
-from hub.config.to_specs import usable_servers, warn_of_left_out
+from hub.config.to_specs import narrowed_roots, narrowed_servers, usable_servers, warn_of_left_out
 from hub.confinement.confined_launch import planned_grants, this_kernel
 from hub.confinement.grants import confinement_status, missing
 from hub.errors import ChildError
