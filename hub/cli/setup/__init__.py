@@ -1,7 +1,7 @@
 """Commands that set the hub up: a config of what clients have, and the hub in clients' configs.
 
 They read and write files of the user and of other programs, ask first, and show what they do. What
-the texts become is decided in `hub.config.importing` and `hub.config.installing`.
+the texts become is decided in `hub.config.carrying` and `hub.config.editing`.
 
 Read in this order:
 - `importing` (`import`): clients' servers, written into a hub.yaml;
