@@ -29,7 +29,7 @@ _THEIRS: Final = re.compile(
 )
 _FILE: Final = re.compile(r"(?<!\$)\{(file:[^{}]+)\}")  # OpenCode
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_]\w*)")
-_WHOLE: Final = re.compile(r"\$([A-Z_][A-Z0-9_]*)")
+_WHOLE: Final = re.compile(r"((?:Bearer |Basic |Token )?)\$([A-Z_][A-Z0-9_]*)")
 _SHELLS: Final = frozenset(
     {"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"}
 )
@@ -70,7 +70,7 @@ class Respelling(Struct, frozen=True):
     def _text(self, text: str, *, bare: bool) -> str:
         text = _THEIRS.sub(self._ours, text)
         if whole := _WHOLE.fullmatch(text):
-            return f"${{{whole[1]}}}"
+            return f"{whole[1]}${{{whole[2]}}}"
         return _BARE.sub(self._set, text) if bare else text
 
     def _set(self, found: re.Match[str]) -> str:

@@ -21,6 +21,7 @@ SPELLING = Respelling("/home/u", {"TOKEN": "t"}, {"host": "h"})
         ("$TOKEN", "${TOKEN}"),
         ("Bearer $TOKEN", "Bearer ${TOKEN}"),
         ("$UNSET", "${UNSET}"),
+        ("Bearer $UNSET", "Bearer ${UNSET}"),
         ("pa$word", "pa$word"),
         ("$lower", "$lower"),
         ("a $UNSET", "a $UNSET"),
