@@ -69,11 +69,18 @@ class Finding(Struct, frozen=True):
 
 
 def untold(*events: str) -> None:
-    """Keep events out of the log from now on: the command tells them itself."""
+    """Keep events out of the log from now on: the command tells them itself.
+
+    Each other event of a server is logged once: a server may print junk without end.
+    """
+    logged: set[tuple[object, object]] = set()
 
     def told(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        if event.get("event") in events:
+        key = event.get("event"), event.get("server")
+        if key[0] in events or key in logged:
             raise structlog.DropEvent
+        if key[1] is not None:
+            logged.add(key)
         return event
 
     structlog.configure(processors=[told, *structlog.get_config()["processors"]])

@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import structlog
+from structlog.testing import capture_logs
 
-from hub.cli.terminal import ask_for_inputs
+from hub.cli.terminal import ask_for_inputs, untold
+
+log = structlog.stdlib.get_logger(__name__)
 
 CONFIG = {
     "inputs": [
@@ -66,3 +70,14 @@ def test_without_a_terminal_nothing_is_asked(
     ask_for_inputs(None)
     ask_for_inputs(str(tmp_path / "none.json"))
     assert capfd.readouterr() == ("", "")
+
+
+def test_what_the_command_tells_is_not_logged_and_other_events_of_a_server_once() -> None:
+    with capture_logs() as logged:
+        untold("down")
+        for event, server in (("junk", "a"), ("junk", "a"), ("junk", "b"), ("down", "a")):
+            log.warning(event, server=server)
+        for _ in range(2):
+            log.warning("root skipped")
+    told = [(one["event"], one.get("server")) for one in logged]
+    assert told == [("junk", "a"), ("junk", "b"), *[("root skipped", None)] * 2]
