@@ -89,7 +89,7 @@ class Faulty(BaseHTTPRequestHandler):
     def _break(self, how: str | None) -> bool:
         """Answer in the way that was asked for; return whether that was an answer."""
         if how in {"slow", "wait"}:
-            time.sleep(3 if how == "slow" else 1)
+            time.sleep(7 if how == "slow" else 1)
             return False
         if how in ANSWERS:
             self.wfile.write(ANSWERS[how])
@@ -156,14 +156,14 @@ def faulty(sick: str | None = None, *, forgets: int | None = None) -> Generator[
         ("500", "server 'far' gave no answer: it answered with HTTP status 500; the server still "),
         ("reset", "server 'far' gave no answer: the connection broke ("),
         ("cut", "server 'far' gave no answer: the connection broke ("),
-        ("slow", "server 'far' did not answer within 2 s; the hub cancelled the call"),
+        ("slow", "server 'far' did not answer within 6 s; the hub cancelled the call"),
     ],
 )
 async def test_a_failure_on_the_way_is_that_of_its_own_call(
     tool: str, said: str, tmp_path: Path
 ) -> None:
     with faulty() as url:
-        config = config_file(tmp_path, {"far": {"url": url, "timeout": 2}})
+        config = config_file(tmp_path, {"far": {"url": url, "timeout": 6}})
         hub = [WARM_HUB, "run", "--stdio", "--config", config]
         async with connected(hub, cwd=tmp_path) as client:
             await client.list_tools()
