@@ -32,7 +32,7 @@ from tests.kit.warm import WARM_HUB, AnyProcess, popen
 
 RECORDER = [sys.executable, str(Path(__file__).parent / "recording_child.py")]
 MARK = "ROOTS_HUB_TEST_MARK"
-SOON = 20.0
+SOON = 60.0
 """Seconds that a program may take to start or to end."""
 
 Mode = Literal["legacy", "auto", "2026-07-28"]

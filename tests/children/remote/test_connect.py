@@ -267,7 +267,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_child(
         await begun.wait()
         assert not ended.is_set()
         tasks.cancel_scope.cancel()
-        with anyio.fail_after(5, shield=True):
+        with anyio.fail_after(20, shield=True):
             await ended.wait()
 
 
@@ -312,7 +312,7 @@ async def test_a_child_that_does_not_answer_does_not_hold_the_end_of_the_hub(
     ):
         tasks.start_soon(lived, url)
         try:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await ended.wait()
         finally:
             over.set()
