@@ -101,7 +101,7 @@ async def serving(app: Any, **options: Any) -> AsyncGenerator[str]:
     # No log of its own: it would stay configured for the tests that follow.
     config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, **options)
     http = uvicorn.Server(config)
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(http.serve, [listener])
             yield f"http://127.0.0.1:{port}"
@@ -116,7 +116,7 @@ async def owned(
     **changes: Any,
 ) -> AsyncGenerator[Child]:
     supervisor = supervisor or ProcessSupervisor(Shutdown())
-    spec = remote(start_timeout=10.0, timeout=10.0, **changes)
+    spec = remote(start_timeout=60.0, timeout=60.0, **changes)
     answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
     hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
