@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import signal
 import subprocess
 import sys
@@ -33,7 +34,8 @@ pytestmark = [
     pytest.mark.skipif(not watchdog.HAS_PROC, reason="processes are told by /proc"),
 ]
 
-MARK = Mark(0xABC, 7)
+MARK = Mark(1 << 47 | secrets.randbits(47), 7)
+"""Of this process alone: other runs of these tests end all that has a mark of theirs."""
 ASLEEP = "import signal, time; signal.signal(signal.SIGTERM, {}); print(flush=True); time.sleep(60)"
 Start = Callable[..., "subprocess.Popen[str]"]
 
@@ -82,8 +84,10 @@ def here() -> Table:
 def test_a_mark_is_found_in_the_environment(start: Start) -> None:
     pid = asleep(start, {VARIABLE: MARK.text}).pid
     assert child_of(pid, MARK.hub) == MARK.child
-    assert not any(child_of(pid, other) for other in (0xAB, 0xABCD, 0xBC))
-    made_up, other = {VARIABLE: "abc-made up"}, {"OTHER": f"{VARIABLE}={MARK.text}"}
+    hub = f"{MARK.hub:x}"
+    others = (hub[:-1], f"{hub}d", hub[1:])
+    assert not any(child_of(pid, int(other, 16)) for other in others)
+    made_up, other = {VARIABLE: f"{hub}-made up"}, {"OTHER": f"{VARIABLE}={MARK.text}"}
     assert not any(child_of(asleep(start, env).pid, MARK.hub) for env in (made_up, other))
 
 
@@ -100,8 +104,8 @@ def test_a_mark_is_found_in_the_environment(start: Start) -> None:
 )
 def test_a_mark_is_found_in_the_limits(limits: bytes, child: int) -> None:
     text = b"Limit  Soft  Hard  Units\nMax realtime timeout  " + limits + b"\n"
-    assert child_by_limits(text, MARK.hub) == child
-    assert child_by_limits(b"", MARK.hub) == 0
+    assert child_by_limits(text, 2748) == child
+    assert child_by_limits(b"", 2748) == 0
 
 
 def test_a_zombie_counts_as_ended(start: Start) -> None:
