@@ -100,7 +100,7 @@ def test_what_serves_clients_loads_neither_rich_nor_what_verifies_tokens(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     loaded = [line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()]

@@ -605,7 +605,7 @@ def test_the_installed_command_ends_with_these_codes(tmp_path: Path) -> None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=60,
             check=False,
         )
         assert done.stdout == "" or done.returncode == 0
@@ -629,7 +629,7 @@ def test_a_client_that_hangs_up_at_once_ends_it(tmp_path: Path) -> None:
         input='{"jsonrpc":"2.0","id":1,"method":"ping"}\n',
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert done.returncode == 0

@@ -32,7 +32,7 @@ def until(terminal: int, text: str) -> str:
     """Return what the terminal shows, up to a text."""
     shown = ""
     while text not in shown:
-        ready, _, _ = select.select([terminal], [], [], 30)
+        ready, _, _ = select.select([terminal], [], [], 60)
         assert ready, shown
         shown += os.read(terminal, 4096).decode()
     return shown
@@ -58,7 +58,7 @@ def test_a_check_on_a_terminal_asks_for_inputs(tmp_path: Path) -> None:
     assert "The host (${input:host})" in shown
     assert "s3cret" not in shown
     os.write(ours, b"h.example\n")
-    said, _ = check.communicate(timeout=30)
+    said, _ = check.communicate(timeout=60)
     os.close(ours)
     assert said.decode().startswith("2 servers: a, b. The config is fine.\n")
     assert check.returncode == 0

@@ -15,7 +15,7 @@ from anyio.abc import Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 LONGEST = 64 * 1024 * 1024
-CONNECTING = 30.0
+CONNECTING = 90.0
 """Seconds that a client may take to connect."""
 ENDING = 10.0
 """Seconds that a driver may take to end."""

@@ -26,7 +26,7 @@ from tests.live.programs import EraServers, config_file, environment, http_hub
 
 SERVERS = ("legacy", "modern")
 """The eras that the servers behind the hub speak."""
-PATIENCE = 30.0
+PATIENCE = 90.0
 """Seconds that a feature may take."""
 
 Outcome = str | None

@@ -106,7 +106,7 @@ async def opened(
     environment: Mapping[str, str],
     kernel: Kernel | None = None,
 ) -> AsyncGenerator[ChildConnection]:
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with (
             ProcessSupervisor(Shutdown()) as supervisor,
             open_launched(

@@ -38,7 +38,7 @@ def run(
         [*before, *PYTHON, "-c", code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         env={"PATH": os.environ["PATH"]},
     )
@@ -233,7 +233,7 @@ def test_the_command_takes_the_launchers_place() -> None:
     shell = ["/bin/sh", "sh", "-c", 'printf "%s|" $$ "$0" "$@"', "x", "--flag", ""]
     command = [*PYTHON, launcher.__file__, held, *shell]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as started:  # noqa: S603 - ours
-        out, _ = started.communicate(timeout=30)
+        out, _ = started.communicate(timeout=60)
     assert (out, started.returncode) == (f"{started.pid}|x|--flag||", 0)
 
 

@@ -67,7 +67,7 @@ def begin(
         [*before, *PYTHON, "-c", CALL + code, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
         start_new_session=True,
         env={"PATH": os.environ["PATH"]},

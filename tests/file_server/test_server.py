@@ -167,7 +167,7 @@ async def test_a_long_search_says_that_there_is_more(client: Client, tmp_path: P
 
 
 async def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
-    for number in range(20):
+    for number in range(200):
         (tmp_path / f"{number}").mkdir()
     looked = 0
 
@@ -192,7 +192,7 @@ async def test_a_search_ends_when_it_is_cancelled(tmp_path: Path) -> None:
         await to_thread.run_sync(tools.search_files, ".", "none")
         await anyio.lowlevel.checkpoint()
     assert scope.cancelled_caught
-    assert 0 < looked < 10
+    assert 0 < looked < 100
 
 
 @pytest.mark.live
@@ -227,6 +227,6 @@ async def test_it_serves_over_stdio(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("hello")
     command = ["-m", "hub.file_server.server", str(tmp_path)]
     server = StdioServerParameters(command=sys.executable, args=command)
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with Client(server) as client:
             assert text(await client.call_tool("read_file", {"path": "a"})) == "hello"

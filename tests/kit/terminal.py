@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-SOON = 20.0
+SOON = 60.0
 """Seconds that a program may take to show something or to end."""
 
 

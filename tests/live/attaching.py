@@ -159,13 +159,15 @@ def until(is_so: Callable[[], object]) -> None:
 
 def shared_hubs(config: str) -> list[int]:
     """Return the processes that run a shared hub for a config."""
-    found: list[int] = []
+    found: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             try:
                 words = (folder / "cmdline").read_bytes().split(b"\0")
+                parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             except OSError:
                 continue
             if config.encode() in words and any(one.endswith(b"shared_hub.py") for one in words):
-                found.append(int(folder.name))
-    return found
+                found[int(folder.name)] = parent
+    # What a hub forks has its command line until it is another program.
+    return [pid for pid, parent in found.items() if parent not in found]

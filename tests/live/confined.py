@@ -27,7 +27,7 @@ from hub.values import JsonObject, ServerName
 from tests.kit.rigs import roots_at
 from tests.live.programs import environment
 
-SLOW_START = 45.0
+SLOW_START = 150.0
 """Seconds in which a server must start and answer all that a test asks."""
 
 

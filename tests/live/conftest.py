@@ -6,11 +6,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 
 from tests.kit.ports import free_port
 from tests.kit.trees import PROJECT, plant
 from tests.kit.warm import WARM, open_process
-from tests.live.programs import http_hub
+from tests.live.programs import SOON, http_hub
 
 HERE = Path(__file__).parent
 
@@ -52,3 +53,12 @@ def warm_hubs() -> Generator[None]:
         patch.setattr(anyio, "open_process", open_process)
         yield
     WARM.end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_clients() -> Generator[None]:
+    """Let the tests' own HTTP clients wait longer than the five seconds that are the default."""
+    with pytest.MonkeyPatch.context() as patch:
+        for step in DEFAULT_TIMEOUT_CONFIG.as_dict():
+            patch.setattr(DEFAULT_TIMEOUT_CONFIG, step, SOON)
+        yield

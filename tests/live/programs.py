@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
 
+import anyio
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import (
@@ -23,6 +24,7 @@ from mcp.types import (
     Root,
     RootsListChangedNotification,
     TextContent,
+    Tool,
 )
 
 from tests.conftest import PROJECT
@@ -30,7 +32,7 @@ from tests.kit.warm import WARM_HUB, AnyProcess, popen
 
 RECORDER = [sys.executable, str(Path(__file__).parent / "recording_child.py")]
 MARK = "ROOTS_HUB_TEST_MARK"
-SOON = 20.0
+SOON = 60.0
 """Seconds that a program may take to start or to end."""
 
 Mode = Literal["legacy", "auto", "2026-07-28"]
@@ -244,6 +246,26 @@ async def call(client: Client, tool: str, **arguments: Any) -> str:
 async def report(client: Client) -> dict[str, Any]:
     """Return what `get-roots` says."""
     return cast("dict[str, Any]", json.loads(await call(client, "get-roots")))
+
+
+async def report_once_started(client: Client) -> dict[str, Any]:
+    """Return what `get-roots` says once no server starts: their tools may be known before that."""
+    with anyio.fail_after(SOON):
+        while True:
+            found = await report(client)
+            if all(server["state"] != "starting" for server in found["servers"]):
+                return found
+            await anyio.sleep(0.1)
+
+
+async def tools_of(client: Client, *servers: str) -> list[Tool]:
+    """Return all tools once each of these servers has some: a list may lack one that is slow."""
+    with anyio.fail_after(SOON):
+        while True:
+            tools = (await client.list_tools(cache_mode="bypass")).tools
+            if {*servers} <= {tool.name.partition("__")[0] for tool in tools}:
+                return tools
+            await anyio.sleep(0.1)
 
 
 def outside(path: str | Path, *roots: Path) -> str:

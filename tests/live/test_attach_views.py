@@ -116,7 +116,7 @@ def test_a_client_whose_variable_is_not_set_is_told_and_others_are_served(folder
         clients = Clients(config, folder, stack)
         served = clients.one(API_KEY="a-secret")
         other = stack.enter_context(attached("--config", config, cwd=folder))
-        assert other.process.wait(20) == 3
+        assert other.process.wait(60) == 3
         assert "the variable API_KEY is not set" in other.errors()
         assert shown(served)["environment"]["KEY"] == "a-secret"
 

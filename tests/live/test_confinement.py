@@ -287,7 +287,7 @@ async def test_a_directory_that_becomes_a_link_after_its_path_was_admitted(
     (project / "link").symlink_to(other)
     read: list[str] = []
     met = {"inside", "the secret" if mode == "off" else "PermissionError"}
-    with swapping(folder, project / "link"), anyio.fail_after(50):
+    with swapping(folder, project / "link"), anyio.fail_after(150):
         async with server(mode, project, *RECORDER) as direct:
             # Who wins a race is chance, and more so on a busy machine: until it was met both ways.
             while len(read) < RACES or not met <= set(read):

@@ -94,7 +94,7 @@ def test_a_call_that_is_not_answered_in_time_is_given_up(
 def test_nothing_new_is_begun_while_calls_in_progress_still_have_time(
     tree: Path, pool: ThreadPoolExecutor
 ) -> None:
-    with program(served(tree, drain=2), cwd=tree) as running, httpx2.Client(timeout=60) as kept:
+    with program(served(tree, drain=8), cwd=tree) as running, httpx2.Client(timeout=60) as kept:
         hub = DrainingHub(running, pool)
         hub.told_to_end()
         assert hub.call("echo", by=kept, text="as before").status_code == 200

@@ -37,7 +37,7 @@ def spied(tmp_path: Path, **server: Any) -> bytes:
         [ROOTS_HUB, "check", "--connect", "--config", config, "--root", str(root)],
         env=environment(**SECRETS),
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     return found.read_bytes()
@@ -84,7 +84,7 @@ def test_wrap_hands_on_all_but_the_hubs_own(tmp_path: Path) -> None:
         env=environment(**SECRETS),
         cwd=tmp_path,
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
     assert b"OTHERS_TOKEN=t-0k3n\0" in found.read_bytes()
@@ -111,7 +111,7 @@ print(subprocess.run(["sh", "-c", "cat /proc/$PPID/environ"], env={{"PATH": "/bi
         env={"KEPT_TOKEN": "s3cret", "PATH": "/bin:/usr/bin"},
         user=user,
         capture_output=True,
-        timeout=30,
+        timeout=60,
         check=True,
     ).stdout
     assert (b"s3cret" in said) is not hidden

@@ -8,13 +8,10 @@ from pathlib import Path
 
 import anyio
 import pytest
-from mcp import Client
-from mcp_types import Tool
 
 from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
     RECORDER,
-    SOON,
     Mode,
     SharedFolders,
     Target,
@@ -25,6 +22,7 @@ from tests.live.programs import (
     outside,
     report,
     roots_changed,
+    tools_of,
 )
 
 
@@ -50,16 +48,6 @@ def target(request: pytest.FixtureRequest, url: str, config: str) -> Target:
     return url if request.param == "http" else [WARM_HUB, "run", "--config", config]
 
 
-async def tools_of_both(client: Client) -> list[Tool]:
-    """List the tools: the first list does not wait for a server that is slow to start."""
-    with anyio.fail_after(SOON):
-        while True:
-            tools = (await client.list_tools(cache_mode="bypass")).tools
-            if {"filesystem", "recorder"} <= {tool.name.partition("__")[0] for tool in tools}:
-                return tools
-            await anyio.sleep(0.1)
-
-
 async def test_its_tools_are_listed_as_it_describes_them(
     target: Target, tree: Path, npm_program: Callable[[str], str]
 ) -> None:
@@ -67,7 +55,7 @@ async def test_its_tools_are_listed_as_it_describes_them(
     async with connected([npm_program("mcp-server-filesystem"), str(project)]) as direct:
         own = (await direct.list_tools()).tools
     async with connected(target, [project]) as client:
-        listed = {tool.name: tool for tool in await tools_of_both(client)}
+        listed = {tool.name: tool for tool in await tools_of(client, "filesystem", "recorder")}
     for tool in own:
         through = listed.pop(f"filesystem__{tool.name}")
         assert through.model_dump() == {**tool.model_dump(), "name": through.name}
@@ -161,7 +149,7 @@ async def test_two_clients_with_different_roots_at_the_same_time(url: str, tree:
             assert (await report(client))["filePaths"] == [str(root)]
             assert await call(client, "recorder__pid") == pids[root]
 
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(client_of, project, docs)
             tasks.start_soon(client_of, docs, project)
@@ -186,7 +174,7 @@ async def test_many_clients_at_once_each_read_their_own(url: str, tree: Path) ->
                 text = await call(client, "filesystem__read_text_file", path=path)
                 wrong.extend([text] if text != expected else [])
 
-    with anyio.fail_after(40):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
             for own, other in zip(folders, [*folders[1:], folders[0]], strict=True):
                 tasks.start_soon(client_of, own, other)
@@ -208,7 +196,7 @@ async def test_a_client_without_roots_is_judged_by_the_operators(
     project, secret = tree / "project", tree / "private/secret.txt"
     command = [WARM_HUB, "run", "--config", config, "--root", str(project)]
     async with connected(command, mode=mode) as client:
-        assert len(await tools_of_both(client)) > 10
+        assert len(await tools_of(client, "filesystem", "recorder")) > 10
         inside = str(project / "a.txt")
         assert await call(client, "filesystem__read_text_file", path=inside) == "project/a.txt"
         refused = await call(client, "filesystem__read_text_file", path=str(secret))
@@ -219,7 +207,7 @@ async def test_a_modern_client_over_http(config: str, tree: Path) -> None:
     with http_hub("--config", config, "--root", str(tree / "docs"), cwd=tree) as served:
         async with connected(served, mode="2026-07-28") as client:
             assert client.protocol_version == "2026-07-28"
-            await tools_of_both(client)
+            await tools_of(client, "filesystem", "recorder")
             inside, secret = str(tree / "docs/b.md"), tree / "private/secret.txt"
             assert await call(client, "filesystem__read_text_file", path=inside) == "docs/b.md"
             refused = await call(client, "filesystem__read_text_file", path=str(secret))

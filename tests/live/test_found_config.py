@@ -36,7 +36,7 @@ def env(project: Path) -> dict[str, str]:
 
 def without_terminal(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [WARM_HUB, "run", *arguments]
-    return ran(command, timeout=30, cwd=project, env=env(project))
+    return ran(command, timeout=60, cwd=project, env=env(project))
 
 
 @pytest.mark.parametrize(

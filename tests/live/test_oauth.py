@@ -91,7 +91,7 @@ async def logged_in(
     issued.client = client
     about = OAuthClientMetadata.model_validate(ABOUT)
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
-    async with httpx2.AsyncClient(auth=auth, timeout=20) as http:
+    async with httpx2.AsyncClient(auth=auth, timeout=60) as http:
         reached = streamable_http_client(url, http_client=http)
         async with Client(
             reached, list_roots_callback=SharedFolders([folder]), mode=mode

@@ -78,7 +78,7 @@ async def logged_in(
         {"client_name": "test", "redirect_uris": [CALLBACK], "token_endpoint_auth_method": "none"}
     )
     auth = OAuthClientProvider(url, about, issued, browser.open, browser.came_back)
-    async with httpx2.AsyncClient(auth=auth, timeout=20) as http, browser.http:
+    async with httpx2.AsyncClient(auth=auth, timeout=60) as http, browser.http:
         reached = streamable_http_client(url, http_client=http)
         async with Client(
             reached, list_roots_callback=SharedFolders([folder]), mode=mode

@@ -36,8 +36,6 @@ pytestmark = [
 ]
 
 ROUNDS = int(os.environ.get("ORPHAN_ROUNDS", "0"))
-LEFT_AFTER = 2.0
-"""Seconds after the hub's end in which its processes may still end."""
 CHILDREN = (
     ("child=plain",),
     ("noeof", "noterm", "child=noterm"),
@@ -221,7 +219,7 @@ def test_a_hub_that_is_killed_leaves_nothing(
         assert [*temporary.glob("roots-hub.*/*")], "confined servers have folders of their own"
         piped.process.kill()
         began = time.monotonic()
-        assert tree.until(lambda found: not found, LEFT_AFTER) == {}
+        assert tree.until(lambda found: not found, SOON) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
         assert [*temporary.iterdir()] == []
@@ -238,7 +236,7 @@ def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
         for pid in subreapers:
             os.kill(pid, signal.SIGSTOP)
         piped.process.kill()
-        assert tree.until(lambda found: not found, LEFT_AFTER) == {}, number
+        assert tree.until(lambda found: not found, SOON) == {}, number
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
 
@@ -252,7 +250,7 @@ def test_a_hub_that_is_killed_with_its_watchdog_leaves_only_folders_to_the_next(
     with stdio_hub(tmp_path) as (piped, tree):
         tree.kill(piped.process)
         began = time.monotonic()
-        assert tree.until(lambda found: not found, LEFT_AFTER) == {}
+        assert tree.until(lambda found: not found, SOON) == {}
         print(f"round {number}: none left after {time.monotonic() - began:.2f} s")
         assert piped.process.wait(SOON) == -signal.SIGKILL
     (left,) = temporary.iterdir()
@@ -297,5 +295,5 @@ def test_a_hub_on_http_leaves_nothing(way: str, number: int, tmp_path: Path) -> 
         send(process, *WAYS.get(way, (KILL,)))
         killed = way == "SIGKILL"
         assert process.wait(SOON) == (-KILL if killed else 0)
-        assert tree.until(lambda found: not found, LEFT_AFTER if killed else 0) == {}
+        assert tree.until(lambda found: not found, SOON if killed else 0) == {}
         print(f"http, {way}, round {number}: {time.monotonic() - began:.2f} s")

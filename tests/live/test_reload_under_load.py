@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Generator, Mapping
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from hub import __version__
 from hub.attach.lifeline import ask
 from hub.attach.runtime_directory import HubPlace, RuntimeDirectory
 from tests.live.attaching import AttachedClient, attached, hubs, run
+from tests.live.programs import SOON
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no Unix sockets")
 
@@ -55,6 +56,7 @@ class SteadyCaller:
         self.pids: set[int] = set()
         self.failed: list[str] = []
         self.calls = 0
+        self.answered = Semaphore(0)
         self._thread = Thread(target=self._call)
 
     def __enter__(self) -> SteadyCaller:
@@ -73,6 +75,7 @@ class SteadyCaller:
                 self.failed.append(json.dumps(answer))
             else:
                 self.pids.add(json.loads(answer["content"][0]["text"])["pid"])
+            self.answered.release()
 
 
 class AskedHub:
@@ -99,10 +102,12 @@ def test_calls_of_unchanged_servers_go_on(config: str, tmp_path: Path) -> None:
         client.open()
         hub = AskedHub(config)
         with SteadyCaller(client) as caller:
+            assert caller.answered.acquire(timeout=SOON), "its process has not started"
             for number in range(RELOADS):
                 write(tmp_path, number + 1)
                 said = hub("reload")
                 assert said["ok"], said
+                assert caller.answered.acquire(timeout=SOON)
                 if number in {RELOADS // 2, RELOADS - 1}:
                     memory.append(hubs(config, tmp_path)[0]["memory"])
     assert caller.failed == []

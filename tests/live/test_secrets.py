@@ -14,7 +14,16 @@ from mcp import Client
 
 from tests.kit.trees import plant
 from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
-from tests.live.programs import call, config_file, connected, environment, http_hub, report
+from tests.live.programs import (
+    call,
+    config_file,
+    connected,
+    environment,
+    http_hub,
+    report,
+    report_once_started,
+    tools_of,
+)
 from tests.live.test_config_reload import serving
 from tests.live.test_http_endpoint import PING, post
 
@@ -68,7 +77,7 @@ async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Pa
     log = ["--log-level", "debug", "--log-file", str(top / "hub.log")]
     hub = [ROOTS_HUB, "run", "--stdio", "--config", config, *log]
     async with connected(hub, [top / "root"], cwd=top, env=kept_in(top)) as client:
-        assert len((await client.list_tools()).tools) == 3
+        assert len(await tools_of(client, "has", "lacks")) == 3
         found = await variables(client, "has__show")
         assert found["FROM_FILE"] == f"a {MARKER}"
         assert found["FROM_COMMAND"] == MARKER
@@ -131,7 +140,8 @@ async def test_a_server_whose_secret_cannot_be_read_is_down_and_the_others_run(t
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert names == ["get-roots", "fine__show"]
         assert "PATH" in await variables(client, "fine__show")
-        shown = {one["name"]: json.dumps(one) for one in (await report(client))["servers"]}
+        found = (await report_once_started(client))["servers"]
+        shown = {one["name"]: json.dumps(one) for one in found}
     assert (
         "servers.broken.env.A: the command 'sh' failed: exit code 3; its stderr ends: no such entry"
         in shown["broken"]

@@ -50,7 +50,7 @@ def run(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess
         input="",
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

@@ -67,7 +67,8 @@ async def test_a_burst_of_changes_starts_one_replacement(tmp_path: Path) -> None
     starts = f"import runpy, sys; open({str(log)!r}, 'a').write('x'); sys.argv = sys.argv[1:]; "
     starts += "runpy.run_path(sys.argv[0], run_name='__main__')"
     server = {"command": sys.executable, "args": ["-c", starts, *MANY["args"]]}
-    with http_hub("--config", config_file(tmp_path, {"many": server}), cwd=tmp_path) as url:
+    config = config_file(tmp_path, {"many": server}, roots={"debounce": 1})
+    with http_hub("--config", config, cwd=tmp_path) as url:
         shared = SharedFolders([top / "r0"])
         async with connected(url, shared) as client:
             assert await call(client, "mine", text="0", path=str(top / "r0/f")) == "0"

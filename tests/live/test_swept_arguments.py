@@ -17,7 +17,7 @@ import pytest
 from mcp import Client
 
 from tests.kit.warm import WARM_HUB
-from tests.live.programs import SOON, Target, config_file, connected, http_hub
+from tests.live.programs import SOON, Target, config_file, connected, http_hub, tools_of
 
 PLANTED = "planted outside of the roots"
 SPELLINGS = (
@@ -68,7 +68,7 @@ def swept(schema: dict[str, Any], value: str) -> Iterator[dict[str, Any]]:
 async def sweep(client: Client, out: Path) -> tuple[int, int]:
     """Call each tool in each such way. Return how often, and how many of these were refused."""
     calls = refused = 0
-    for tool in (await client.list_tools()).tools:
+    for tool in await tools_of(client, "files", "git"):
         for spelling in SPELLINGS:
             for arguments in swept(tool.input_schema, spelling.format(out=out)):
                 result = await client.call_tool(tool.name, arguments)

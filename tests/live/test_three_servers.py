@@ -6,22 +6,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
-from mcp import Client
 
 from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
-    SOON,
     Target,
     call,
     config_file,
     connected,
     http_hub,
     outside,
-    report,
+    report_once_started,
+    tools_of,
 )
 
 
@@ -53,13 +50,14 @@ def target(request: pytest.FixtureRequest, url: str, config: str) -> Target:
 
 async def test_names_are_merged_and_get_roots_shows_the_servers(target: Target, tree: Path) -> None:
     async with connected(target, [tree]) as client:
-        names = await names_of_all_servers(client)
+        names = [one.name for one in await tools_of(client, "filesystem", "everything", "git")]
+        assert {"get-roots", "filesystem__read_text_file", "git__git_status"} < {*names}
         assert len(names) == len(set(names))
         assert all(name == "get-roots" or "__" in name for name in names)
         prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
         assert "everything__simple-prompt" in prompts
         assert await call(client, "everything__echo", message="x") == "Echo: x"
-        found = await report_of_started_servers(client)
+        found = await report_once_started(client)
         assert found["ceiling"] == [str(tree / "project")]
         assert [server["name"] for server in found["servers"]] == [
             "filesystem",
@@ -71,32 +69,6 @@ async def test_names_are_merged_and_get_roots_shows_the_servers(target: Target, 
             assert server["era"] == "legacy"
             assert server["effectiveRoots"] == [(tree / "project").as_uri()]
         assert found["servers"][0]["args"][1:] == [str(tree / "project")]
-
-
-async def report_of_started_servers(client: Client) -> dict[str, Any]:
-    """Return what `get-roots` says once no server starts: their tools may be known before that."""
-    with anyio.fail_after(SOON):
-        while True:
-            found = await report(client)
-            if all(server["state"] != "starting" for server in found["servers"]):
-                return found
-            await anyio.sleep(0.1)
-
-
-async def names_of_all_servers(client: Client) -> list[str]:
-    """Return the names of all tools: the first list may lack a server that is slow to start."""
-    wanted = {
-        "get-roots",
-        "filesystem__read_text_file",
-        "everything__echo",
-        "git__git_status",
-    }
-    with anyio.fail_after(SOON):
-        while True:
-            names = [tool.name for tool in (await client.list_tools()).tools]
-            if wanted <= set(names):
-                return names
-            await anyio.sleep(0.1)
 
 
 async def test_git_works_inside_and_is_refused_outside(target: Target, tree: Path) -> None:

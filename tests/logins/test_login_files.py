@@ -49,7 +49,7 @@ async def test_logins_that_cannot_be_read_yet_keep_no_other_work_waiting(tmp_pat
     class Locked(LoginFiles):
         def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
             begun.release()
-            assert may_go_on.wait(10)
+            assert may_go_on.wait(60)
             return super().read(url, scope)
 
     others = int(to_thread.current_default_thread_limiter().total_tokens)
@@ -60,7 +60,7 @@ async def test_logins_that_cannot_be_read_yet_keep_no_other_work_waiting(tmp_pat
             await all_tasks_blocked()
             assert await to_thread.run_sync(lambda: "done") == "done"
             may_go_on.set()
-    assert all(begun.acquire(timeout=5) for _ in range(others + 1))
+    assert all(begun.acquire(timeout=60) for _ in range(others + 1))
 
 
 def test_what_is_kept_is_sealed_and_its_owners_alone(tmp_path: Path) -> None:

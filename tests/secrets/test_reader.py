@@ -55,15 +55,18 @@ async def test_a_launch_that_is_given_up_ends_its_command(tmp_path: Path) -> Non
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     command = CommandSecret(f"sh -c 'exec 3>{fifo}; echo on >&3; sleep 1000'", "/")
-    ended = anyio.Event()
+    ended, launch = anyio.Event(), anyio.CancelScope()
 
     async def wait_for_its_end() -> None:
-        assert await anyio.to_thread.run_sync(fifo.read_text) == "on\n"
+        async with await anyio.open_file(fifo) as said:
+            assert await said.readline() == "on\n"
+            launch.cancel()
+            assert await said.read() == ""
         ended.set()
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait_for_its_end)
-        with anyio.move_on_after(1):
+        with launch:
             await SecretReader().values("at", {"A": text(command)}, dict(os.environ))
         with anyio.fail_after(20):
             await ended.wait()

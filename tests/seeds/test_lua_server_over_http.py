@@ -61,7 +61,7 @@ async def test_l06_many_calls_at_once_wait_for_one_answer(url: str, tree: Path) 
 
 def test_l06_the_question_comes_in_the_response_to_the_call(url: str, tree: Path) -> None:
     """Without any standing stream: the response to the call itself carries the question."""
-    with httpx2.Client(base_url=url, headers=HEADERS, timeout=10) as http:
+    with httpx2.Client(base_url=url, headers=HEADERS, timeout=60) as http:
         key = begin(http)
         arguments = {"path": str(tree / "one/a.txt")}
         request = message("tools/call", 2, {"name": "read_file", "arguments": arguments})
@@ -78,7 +78,7 @@ def test_l06_the_question_comes_in_the_response_to_the_call(url: str, tree: Path
 
 
 def test_l06_a_session_that_waits_for_roots_holds_up_no_other(url: str, tree: Path) -> None:
-    with httpx2.Client(base_url=url, headers=HEADERS, timeout=10) as http:
+    with httpx2.Client(base_url=url, headers=HEADERS, timeout=60) as http:
         silent, other = begin(http), begin(http, {})
         request = message("tools/call", 2, {"name": "get-roots"})
         with http.stream("POST", "", json=request, headers=silent) as stream:

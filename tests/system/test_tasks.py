@@ -89,7 +89,7 @@ async def test_the_loop_goes_on_while_work_is_done_aside() -> None:
     done = threading.Event()
 
     def work() -> str:
-        assert done.wait(5)
+        assert done.wait(60)
         return "done"
 
     found: list[str] = []
@@ -148,7 +148,7 @@ async def test_a_cancelled_waiter_delays_no_other() -> None:
 
     async def run(party: SessionKey, name: str) -> None:
         def work() -> None:
-            assert may_end.wait(5)
+            assert may_end.wait(60)
             order.append(name)
 
         await worker.run(party, work)
@@ -171,7 +171,7 @@ async def test_a_caller_cancelled_during_its_work_gets_no_result() -> None:
 
     def work() -> str:
         began.set()
-        assert may_end.wait(5)
+        assert may_end.wait(60)
         return "done"
 
     async def run() -> None:
@@ -208,7 +208,7 @@ async def test_who_gives_up_waits_for_no_work_that_hangs_and_no_process_does() -
 
     def hang() -> None:
         seen.append(threading.current_thread().daemon)
-        assert goes_on.wait(10)
+        assert goes_on.wait(60)
 
     with anyio.fail_after(20):
         async with anyio.create_task_group() as tasks:

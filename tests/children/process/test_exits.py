@@ -41,7 +41,7 @@ async def test_a_watcher_gets_the_exit_code_of_a_process() -> None:
     process, told = waiting(), anyio.Event()
     stop = when_ended(process, told.set)
     go_on(process)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         await told.wait()
     assert process.returncode == 7
     stop()

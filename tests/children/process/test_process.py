@@ -103,11 +103,11 @@ async def test_a_disk_that_hangs_keeps_only_its_own_child_waiting(
     answers = threading.Event()
 
     def hang(directory: Path) -> bool:
-        return is_dir(directory) if directory == Path("/") else answers.wait(10)
+        return is_dir(directory) if directory == Path("/") else answers.wait(120)
 
     is_dir = Path.is_dir
     monkeypatch.setattr(Path, "is_dir", hang)
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with ProcessSupervisor(Shutdown()) as supervisor, anyio.create_task_group() as tasks:
 
             async def start() -> None:
@@ -233,7 +233,7 @@ sys.stdin.read()
 """
     with capture_logs() as logs:
         async with running(code) as process:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not any("caf" in str(entry.get("line")) for entry in logs):
                     await all_tasks_blocked()
             said = process.how_it_ended()
@@ -250,7 +250,7 @@ async def test_last_words_need_no_end_of_line() -> None:
     code = "import os, sys; os.write(2, b'said\\nboom'); os.close(2); sys.stdin.read()"
     with capture_logs() as logs:
         async with running(code) as process:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not any(entry.get("line") == "boom" for entry in logs):
                     await all_tasks_blocked()
             process.how_it_ended()
@@ -395,7 +395,7 @@ sys.exit(4)
 """
     with capture_logs() as logs:
         async with running(code) as process:
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 while not any(entry["event"] == "stderr" for entry in logs):
                     await all_tasks_blocked()
             await process.outlet.send(Notification("go", {}))

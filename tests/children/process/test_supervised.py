@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import Timer
@@ -433,6 +433,16 @@ class ReadElsewhere(socket.socket):
         return super().recv(size, flags)
 
 
+@pytest.fixture
+def many_descriptors() -> Generator[None]:
+    """Let this process have descriptors of numbers that are too large for `select`."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, before[1]), before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.usefixtures("many_descriptors")
 def test_the_exit_is_waited_for_with_a_descriptor_of_any_number() -> None:
     ours, theirs = socket.socketpair()
     high = fcntl.fcntl(ours.fileno(), fcntl.F_DUPFD_CLOEXEC, 2000)

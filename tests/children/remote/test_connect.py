@@ -101,7 +101,7 @@ async def serving(app: Any, **options: Any) -> AsyncGenerator[str]:
     # No log of its own: it would stay configured for the tests that follow.
     config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, **options)
     http = uvicorn.Server(config)
-    with anyio.fail_after(20):
+    with anyio.fail_after(120):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(http.serve, [listener])
             yield f"http://127.0.0.1:{port}"
@@ -116,7 +116,7 @@ async def owned(
     **changes: Any,
 ) -> AsyncGenerator[Child]:
     supervisor = supervisor or ProcessSupervisor(Shutdown())
-    spec = remote(start_timeout=10.0, timeout=10.0, **changes)
+    spec = remote(start_timeout=60.0, timeout=60.0, **changes)
     answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
     hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
@@ -267,7 +267,7 @@ async def test_a_call_that_is_given_up_is_cancelled_at_the_child(
         await begun.wait()
         assert not ended.is_set()
         tasks.cancel_scope.cancel()
-        with anyio.fail_after(5, shield=True):
+        with anyio.fail_after(20, shield=True):
             await ended.wait()
 
 
@@ -312,7 +312,7 @@ async def test_a_child_that_does_not_answer_does_not_hold_the_end_of_the_hub(
     ):
         tasks.start_soon(lived, url)
         try:
-            with anyio.fail_after(5):
+            with anyio.fail_after(20):
                 await ended.wait()
         finally:
             over.set()

@@ -281,7 +281,7 @@ def test_a_hub_that_serves_has_its_port_and_answers(patient: Patient) -> None:
     finally:
         running.send_signal(signal.SIGCONT)
         running.terminate()
-        running.communicate(timeout=20)
+        running.communicate(timeout=60)
 
 
 def test_a_hub_of_another_version_is_to_be_stopped(patient: Patient) -> None:

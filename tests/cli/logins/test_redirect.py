@@ -11,7 +11,7 @@ from hub.cli.logins.redirect import Redirect, listening
 
 
 async def get(url: str, method: str = "GET") -> httpx2.Response:
-    async with httpx2.AsyncClient(timeout=5) as http:
+    async with httpx2.AsyncClient(timeout=60) as http:
         return await http.request(method, url)
 
 

@@ -82,7 +82,7 @@ async def served(
 
     async with (
         scripted(child or FakeChild(ECHO)) as hub,
-        httpx2.AsyncClient(timeout=5) as client,
+        httpx2.AsyncClient(timeout=60) as client,
         anyio.create_task_group() as tasks,
     ):
         site = UvicornSite(client, listener)
