@@ -106,6 +106,7 @@ class Judge:
             )
             return
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
+        self._tracer.around = cache(partial(self._folders.around, candidate))
         try:
             if candidate.is_repeated and not self._tracer.beside():
                 return
@@ -128,11 +129,14 @@ class Judge:
         try:
             run = _as_run(candidate, command)
             for word, texts in self._texts.words_of_command(run):
-                # What a shell would make of a variable is not for the client to read.
-                if word == command or not (word in command or word in plain):
+                # What a shell would make of a variable is not for the client to read, nor where the
+                # hub lets `..` start.
+                is_given = word in command or word in plain
+                shown = word if is_given else word[max(0, word.find("..")) :]
+                if word == command or not (shown in command or shown in plain):
                     continue
                 if self._objects_to(word, texts):
-                    return word
+                    return shown
         except PathError:
             pass
         return None
