@@ -38,7 +38,7 @@ _TAKES_TEXT = re.compile(
 DEVELOPS = (
     r"ruff|mypy|(?:python3? -m )?pytest|cargo (?:build|check|test)|go (?:build|test|vet)"
     r"|(?:npm|pnpm|yarn) (?:build|ci|install|lint|run|test)"
-    r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest)"
+    r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest)|node --test"
 )
 _OPENS_NO_LINE = re.compile(
     rf"(?:cd|gh|kubectl|tail|head|grep|rm|{DEVELOPS}"
@@ -52,6 +52,21 @@ _SOURCE = re.compile(
 """A file that is no script of a shell, and has none in it."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
+_OF_SHELL = re.compile(
+    r"(?:[akz]|ba|da)?sh +-[elux]*c +(?:'([^']*)'|\"([^\"\\`$!]*)\")\s*", re.ASCII
+)
+_READS_LINES = re.compile(r"cat|tee|python3?|node|psql|sqlite3")
+"""Programs for which `/` in the lines that they read gives only an error."""
+OF_SQL = re.compile(r"psql|sqlite3")
+COMMAND_IN_SQL = re.compile(r"\\|^\s*\.", re.MULTILINE)
+_RUNS_LINES = re.compile(rf"(?:{DEVELOPS}|cat|rm|python3?|node|psql|sqlite3|uv run)(?: [\w./-]+)*")
+"""A command that runs no line that was written as one of a shell, nor hands on words of it."""
+
+
+def script_of(command: str) -> str:
+    """Return the script of `bash -c '...'`, if that is all of a command; others as they are."""
+    inner = _OF_SHELL.fullmatch(command)
+    return command if inner is None else inner[1] or inner[2] or command
 
 
 def surely_parsed(text: str) -> list[SimpleCommand]:
@@ -157,6 +172,25 @@ def _opens_no_line(command: SimpleCommand) -> bool:
     written = (word.raw for word in command.words if word.operator in {">", ">>"})
     is_source = runs_nothing(command) and any(map(_SOURCE.fullmatch, written))
     return is_source or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
+
+
+def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
+    """Return whether a command may read lines, or files with them, and takes `/` there for no path.
+
+    `is_alone`: no other command opens what it writes.
+    """
+    given = " ".join(word.raw for word in command.given)
+    files = [word.raw for word in command.words[1:] if word.operator[:2] != "<<"]
+    if not {*command.signs, command.after} <= _SURE_SIGNS - {"(", ")"} or not all(
+        map(_PLAIN_NAME.fullmatch, files)
+    ):
+        return False
+    if not any(word.operator[:2] == "<<" for word in command.words):
+        return runs_nothing(command) or _RUNS_LINES.fullmatch(given) is not None
+    writes = command.words[0].raw in {"cat", "tee"} and not is_alone
+    return _READS_LINES.fullmatch(command.words[0].raw) is not None and (
+        not writes or all(map(_SOURCE.fullmatch, files))
+    )
 
 
 _SCRIPTS = (
