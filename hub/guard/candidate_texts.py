@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import DRIVE, PathTracer
+from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
@@ -47,7 +48,6 @@ from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
 from hub.guard.text.shell import ways_to_parse
-from hub.guard.text.sure_commands import from_entered_folders
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 

@@ -31,8 +31,7 @@ DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _WILD = re.compile(r"[*?\[]")
 _NULL = "/dev/null"
 """Reading it gives nothing, and writing to it changes nothing."""
-LEAST = 10
-"""The effort of following a path, without its disk queries."""
+LEAST = 10  # the effort of following a path, without its disk queries
 _TOO_DENIED = "it takes too long to match against the operator's deny patterns"
 _LOOK = 5  # the effort of `exists`, without its disk query
 _CHARACTERS = 8
@@ -112,8 +111,8 @@ class ReadingResult(Struct, frozen=True):
 class PathTracer:
     """Follows the paths of one call. Do not keep it for another call: the disk may change.
 
-    `most` is the effort it may spend. `reach` are the rules for the hub's own files. `beside` says
-    where a relative value may start as well, if something of its first name is there.
+    `most` is the effort it may spend, `reach` the rules for the hub's own files. `beside` says
+    where a value may start as well, if its first name is there; `around` where no command says so.
     """
 
     def __init__(  # noqa: PLR0913 - all that one call is traced by
@@ -146,6 +145,7 @@ class PathTracer:
         self._files, self._directories, self._depths = index.files, index.directories, index.depths
         self._known: dict[str, str] = {}
         self.beside: Callable[[], Sequence[str]] = tuple
+        self.around: Callable[[], Sequence[str]] = tuple
 
     @property
     def cwd(self) -> str | None:
@@ -232,12 +232,12 @@ class PathTracer:
     def folders_at(self, text: str, starts: Sequence[str] | None = None) -> list[str]:
         """Return the directories that `text` names from where a relative path may start.
 
-        Those are left out where such a path starts in any case. `starts` replaces these places.
+        `starts` replaces these places.
         """
         places = self.bases if starts is None else starts
         bases = (None,) if self.is_absolute(text) else places
         found = (self._folder_at(text, base) for base in bases)
-        return [one for one in found if one is not None and one not in self.bases]
+        return [one for one in found if one is not None]
 
     def is_open(self, folder: str) -> bool:
         """Return whether a directory is where paths are allowed."""

@@ -20,7 +20,7 @@ from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
 from hub.guard.policy import Policy
 from hub.guard.text.readings import Reader
-from hub.guard.text.sure_commands import without_lines
+from hub.guard.text.sure_commands import script_of, without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
@@ -106,10 +106,11 @@ class Judge:
             )
             return
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
+        self._tracer.around = cache(partial(self._folders.around, candidate))
         try:
             if candidate.is_repeated and not self._tracer.beside():
                 return
-            for text, how, kind in self._texts.of(candidate, _as_run(candidate, value)):
+            for text, how, kind in self._texts.of(candidate, self._as_run(candidate, value)):
                 if how is not ONE_NAME:
                     self._to_read.spend(1 + len(text) // _WEIGHT)
                 yield from self._evaluate_text(text, how, kind, value)
@@ -126,13 +127,16 @@ class Judge:
             return None
         plain = _QUOTING.sub("", command)
         try:
-            run = _as_run(candidate, command)
+            run = self._as_run(candidate, command)
             for word, texts in self._texts.words_of_command(run):
-                # What a shell would make of a variable is not for the client to read.
-                if word == command or not (word in command or word in plain):
+                # What a shell would make of a variable is not for the client to read, nor where the
+                # hub lets `..` start.
+                is_given = word in command or word in plain
+                shown = word if is_given else word[max(0, word.find("..")) :]
+                if word == command or not (shown in command or shown in plain):
                     continue
                 if self._objects_to(word, texts):
-                    return word
+                    return shown
         except PathError:
             pass
         return None
@@ -161,6 +165,20 @@ class Judge:
         if len(evaluated) != 1 or not self._tracer.is_absolute(candidate.value):
             return None
         return evaluated[0].leads_to
+
+    def _as_run(self, candidate: PathCandidate, value: str) -> str:
+        """Return a value; of a command without the remarks that it starts with.
+
+        Without a shell there is no program called `#`, unless another argument names the program.
+        Of `bash -c '...'` the script, and of a command for a shell all but the lines that it writes
+        to files.
+        """
+        if candidate.kind is not Kind.COMMAND:
+            return value
+        if not (candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])):
+            value = _FIRST_REMARKS.sub("", value)
+            value = script_of(value) if self._posix else value
+        return without_lines(value) if "<<" in value and candidate.why is FOR_SHELL else value
 
     def _evaluate_text(
         self, text: str, how: str, kind: Kind, value: str
@@ -207,19 +225,6 @@ def is_option(candidate: PathCandidate) -> bool:
     value = candidate.value
     starts = isinstance(value, str) and value[0] == "-"
     return starts and is_revision(candidate.key[-LONGEST_KEY:])
-
-
-def _as_run(candidate: PathCandidate, value: str) -> str:
-    """Return a value; of a command without the remarks that it starts with.
-
-    Without a shell there is no program called `#`, unless another argument names the program. Of a
-    command for a shell also without the lines that it writes to files.
-    """
-    if candidate.kind is not Kind.COMMAND:
-        return value
-    is_line = candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])
-    value = value if is_line else _FIRST_REMARKS.sub("", value)
-    return without_lines(value) if "<<" in value and candidate.why is FOR_SHELL else value
 
 
 def _shown(value: object) -> str:

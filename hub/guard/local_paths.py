@@ -109,8 +109,9 @@ class LocalPaths(Struct, frozen=True):
 
     def enters(self, folder: str) -> bool:
         """Return whether `folder` is a directory wherever a relative path can start."""
-        places = 1 if self.tracer.is_absolute(folder) else len(self.tracer.bases)
-        return len(self.tracer.folders_at(folder)) == places
+        starts = (*self.tracer.bases, *self.tracer.around())
+        places = 1 if self.tracer.is_absolute(folder) else len(starts)
+        return len(self.tracer.folders_at(folder, starts)) == places
 
     def is_new(self, path: str) -> bool:
         """Return whether nothing is at `path`, wherever a relative path can start."""

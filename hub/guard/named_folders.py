@@ -75,6 +75,12 @@ class NamedFolders:
             found = self._find(of, _identity(candidate))
         return found.folders
 
+    def around(self, candidate: PathCandidate) -> list[str]:
+        """Return those of the same folders that no command names."""
+        return self._find(
+            (candidate.scope, False, candidate.is_element), _identity(candidate)
+        ).folders
+
     def _find(self, of: tuple[str, bool, bool], but: tuple[str, Json] | None = None) -> _Found:
         """Return what is named, `but` by this candidate, for a scope.
 
@@ -141,8 +147,11 @@ class NamedFolders:
         return named
 
     def _open_at(self, text: str, starts: Sequence[str] | None) -> list[str]:
-        # A folder outside is refused itself, or is not of this machine, or of a container.
-        return [*filter(self._tracer.is_open, self._tracer.folders_at(text, starts))]
+        # In some a relative path starts in any case. A folder outside is refused itself, or is not
+        # of this machine, or of a container.
+        tracer = self._tracer
+        found = tracer.folders_at(text, starts)
+        return [one for one in found if one not in tracer.bases and tracer.is_open(one)]
 
     def _texts(self, value: str) -> list[str]:
         """Return the texts that a value may be read as."""

@@ -8,12 +8,12 @@ Main types: `Reader` (a child's environment and platform, and how to split), `Re
 reading, and how it came about).
 
 Read first `readings.py` (decode, expand, split: one path or a list), then `shell.py` (take commands
-apart as shells do), `sure_commands.py` (what each shell takes apart in the same way, and the
-folders that `cd` enters), `printed.py` (what `$(...)` prints), `emptiness.py` (what may be nothing,
-so that `cd` goes home), `expansion.py` (variables, braces and wildcards), `assignments.py`
-(variables that commands set), `uris.py` (URIs of this machine and of others), `commands.py` (the
-words of commands that can be paths), `programs.py` (what programs make of their words),
-`containers.py` (commands that start containers), `prose.py` (sentences, YAML and code are no lists
-of paths), `names.py` (file names in a text without path signs, and in patches), `overlong.py`
-(values longer than any path), `embedded_json.py` (what looks like JSON).
+apart as shells do), `sure_commands.py` (what each shell takes apart in the same way), `printed.py`
+(what `$(...)` prints), `emptiness.py` (what may be nothing, so that `cd` goes home), `expansion.py`
+(variables, braces and wildcards), `assignments.py` (variables that commands set), `uris.py` (URIs
+of this machine and of others), `commands.py` (the words of commands that can be paths),
+`programs.py` (what programs make of their words), `containers.py` (commands that start containers),
+`prose.py` (sentences, YAML and code are no lists of paths), `names.py` (file names in a text
+without path signs, and in patches), `overlong.py` (values longer than any path), `embedded_json.py`
+(what looks like JSON).
 """

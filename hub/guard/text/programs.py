@@ -10,9 +10,12 @@ from typing import NamedTuple
 from hub.guard.text.expansion import forms_from_top
 from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
 from hub.guard.text.sure_commands import (
+    COMMAND_IN_SQL,
+    OF_SQL,
     has_only_texts,
     is_literal,
     is_plain_redirection,
+    only_reads_lines,
     renames_programs,
     runs_nothing,
     surely_parsed,
@@ -331,8 +334,9 @@ _LISTS_NOTHING = re.compile(
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
-    r"\s*+(?:\w+=|(?:[akz]|ba|da)?sh\s|[gm]?awk\s|(?:echo|expr|let|printf|seq|sleep|test|cut|head|sort"
-    r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|python3?|node)\b)"
+    r"\s*+(?:\w+=|[gm]?awk\s|(?:echo|expr|let|printf|seq|sleep|test|cut|head|sort"
+    r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|cd|mkdir|python3?|node"
+    r"|psql|sqlite3)\b)"
 )
 """The start of each command that `tamed` changes."""
 _OPENS_NO_LINE = re.compile(
@@ -342,14 +346,9 @@ _OPENS_NO_LINE = re.compile(
 )
 """Without a shell `git` takes the words in the lines, too: not `-F../x`."""
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
-_OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 
-
-_PLAIN = re.compile(r"[\w./-]+")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
-_READS_LINES = re.compile(r"cat|tee|python3?|node")
-"""Programs for which `/` in the lines that they read gives only an error."""
 
 
 def tamed(command: str, *, posix: bool = True) -> str:
@@ -361,20 +360,20 @@ def tamed(command: str, *, posix: bool = True) -> str:
     if posix and "#" in command and command.split(None, 1)[0] in OPENS_NOTHING:
         command = without_plain_remarks(command)
     if "<<" in command and _OPENS_NO_LINE.match(command):
-        return without_lines(command)
+        command = without_lines(command)
     if not _CAN_BE_TAMED.match(command):
         return command
-    inner = _OF_SHELL.fullmatch(command)
-    script = parsed(command if inner is None else inner[1])
+    script = parsed(command)
     run = [one for one in script.commands if not one.depth and one.lines_of is None]
     is_git = run[:1] != [] and run[0].words[0].raw == "git"  # without a shell it gets all words
     if all(map(_lists_nothing, run)) and (is_git or not _TAKES_FOLDER.search(command)):
         return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
-    if inner is None and len(run) == len(script.documents) == 1 and _only_reads_lines(run[0]):
-        start, end = script.documents[0].start, script.documents[0].end
-        lines = command[start:end]
-        if has_only_texts(command, script):
-            return f"{command[:start]}{_LONE_SLASH.sub('0', lines)}{command[end:]}"
+    only_reads = (only_reads_lines(one, is_alone=len(run) == 1) for one in run)
+    is_text = script.is_closed and has_only_texts(command, script) and all(only_reads)
+    for one in reversed(script.documents if is_text else []):
+        lines = command[one.start : one.end]
+        if not (OF_SQL.search(command) and COMMAND_IN_SQL.search(lines)):
+            command = f"{command[: one.start]}{_LONE_SLASH.sub('0', lines)}{command[one.end :]}"
     return command
 
 
@@ -383,17 +382,4 @@ def _lists_nothing(command: SimpleCommand) -> bool:
         {command.before, command.after} <= _BETWEEN_COMMANDS
         and all(is_plain_redirection(word) for word in command.words if word.operator)
         and _LISTS_NOTHING.fullmatch(" ".join(word.raw for word in command.given)) is not None
-    )
-
-
-def _only_reads_lines(command: SimpleCommand) -> bool:
-    """Return whether a command with a here-document is one that only reads its lines."""
-    return (
-        command.after == "\n"
-        and command.words[0].operator == ""
-        and all(
-            _PLAIN.fullmatch(word.raw) if n else _READS_LINES.fullmatch(word.raw)
-            for n, word in enumerate(command.words)
-            if word.operator[:2] != "<<"
-        )
     )

@@ -46,7 +46,7 @@ _SUM = re.compile(r"\$\(\((?:[^()'\"`$]|\$(?!\()|\((?:[^()'\"`$]|\$(?!\())*\))*\
 _NAME_OF_ARRAY = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _GO_ON = frozenset({"&&", "||", "|", "|&"})
 """Behind these a new line ends nothing."""
-_BRACKETS = {"(": 1, ")": -1}
+_BRACKETS, _DOCUMENT = {"(": 1, ")": -1}, {"<<", "<<-"}
 _MORE = frozenset("$`\"'<>(")
 """Signs that a word may go on with behind a plain part."""
 _SUBSTITUTES = re.compile(r"[$<>=]\(|`")
@@ -68,18 +68,23 @@ class CommandWord(NamedTuple):
 
 
 class SimpleCommand(NamedTuple):
-    """The words of one command, between the operators `before` and `after` it.
+    """The words of one command, behind all operators since the one before it, and before `after`.
 
     `depth`: in so many substitutions it stands. `lines_of`: the command whose here-document has it
     as a line. `is_list`: its words are elements of an array.
     """
 
     words: list[CommandWord]
-    before: str
+    signs: list[str]
     after: str
     depth: int
     lines_of: SimpleCommand | None
     is_list: bool
+
+    @property
+    def before(self) -> str:
+        """The operator before the command, or nothing."""
+        return self.signs[-1] if self.signs else ""
 
     @property
     def given(self) -> list[CommandWord]:
@@ -214,7 +219,7 @@ class _Scanner:
         Raises:
             _UnclosedError: the sign is not there, or what a quote or bracket inside needs.
         """
-        words, before, operator, opened = list[CommandWord](), "", "", 0
+        words, signs, operator, opened = list[CommandWord](), list[str](), "", 0
         while True:
             token = self._next(self._text, self._at)
             kind, self._at = token.lastgroup, token.end()
@@ -222,11 +227,10 @@ class _Scanner:
                 operator = token["redirection"]
             elif kind == "operator":
                 sign = token["operator"]
-                self._end(words, before, sign, is_list=is_list)
+                signs = self._end(words, signs, sign, is_list=is_list)
                 if sign == until and not opened:
                     return
                 opened = max(0, opened + _BRACKETS.get(sign, 0))
-                before = before if sign == "\n" and not words and before in _GO_ON else sign
                 words, operator = [], ""
             elif kind == "remark":
                 self.script.remarks.append(token.span("remark"))
@@ -234,20 +238,26 @@ class _Scanner:
                 words.append(word)
                 operator = ""
             else:
-                self._end(words, before, "", is_list=is_list)
+                self._end(words, signs, "", is_list=is_list)
                 if until:
                     raise _UnclosedError
                 return
 
-    def _end(self, words: list[CommandWord], before: str, after: str, *, is_list: bool) -> None:
+    def _end(
+        self, words: list[CommandWord], signs: list[str], after: str, *, is_list: bool
+    ) -> list[str]:
+        """Note a command, if there are words, and return the operators since the last one."""
         if words:
-            command = SimpleCommand(words, before, after, self._depth, self._lines_of, is_list)
+            command = SimpleCommand(words, signs, after, self._depth, self._lines_of, is_list)
             self.script.commands.append(command)
-            for word in words if not self._is_flat else ():
-                if word.operator.lstrip("0123456789") in {"<<", "<<-"}:
-                    self._awaited.append((word, command))
+            documents = (word for word in words if word.operator.lstrip("0123456789") in _DOCUMENT)
+            self._awaited += ((word, command) for word in documents if not self._is_flat)
         if after == "\n" and self._awaited:
             self._read_documents()
+        signs = [] if words else signs
+        if after != "\n" or _GO_ON.isdisjoint(signs[-1:]):
+            signs.append(after)
+        return signs
 
     def _word(self, token: re.Match[str], operator: str) -> CommandWord | None:
         """Return the word whose plain beginning was read, or None if there is no more."""
@@ -258,13 +268,10 @@ class _Scanner:
         raw = text[start:at]
         if self._is_flat or text[at : at + 1] not in _MORE:
             return CommandWord(raw, without_quotes(raw), start, operator)
-        texts, more = [without_quotes(raw)], ""
-        while True:
-            end, more = self._piece(at, start)
-            if end == at:
-                break
-            texts.append(more)
-            at = end
+        texts = [without_quotes(raw)]
+        while (piece := self._piece(at, start))[0] != at:
+            at = piece[0]
+            texts.append(piece[1])
         self._at = at
         raw = text[start:at]
         return CommandWord(raw, "".join(texts), start, operator)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from itertools import dropwhile, islice
-from typing import Protocol
+from itertools import dropwhile
 
-from hub.guard.text.emptiness import SET_BY_SHELL
 from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
@@ -38,12 +35,14 @@ _TAKES_TEXT = re.compile(
     r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
 )
 """A command that reads a text from a here-document, and opens nothing that it names."""
-_OPENS_NO_LINE = re.compile(
-    r"(?:cd|gh|kubectl|tail|head|grep|rm|ruff|mypy|(?:python3? -m )?pytest"
-    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag)"
-    r"|cargo (?:build|check|test)|go (?:build|test|vet)"
+DEVELOPS = (
+    r"ruff|mypy|(?:python3? -m )?pytest|cargo (?:build|check|test)|go (?:build|test|vet)"
     r"|(?:npm|pnpm|yarn) (?:build|ci|install|lint|run|test)"
-    r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest))\b"
+    r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest)|node --test"
+)
+_OPENS_NO_LINE = re.compile(
+    rf"(?:cd|gh|kubectl|tail|head|grep|rm|{DEVELOPS}"
+    r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
 """Not `git -c core.editor=sh`, or `git bisect run`. Tests are code, which is not followed."""
 _SOURCE = re.compile(
@@ -53,10 +52,30 @@ _SOURCE = re.compile(
 """A file that is no script of a shell, and has none in it."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
+_OF_SHELL = re.compile(
+    r"(?:[akz]|ba|da)?sh +-[elux]*c +(?:'([^']*)'|\"([^\"\\`$!]*)\")\s*", re.ASCII
+)
+_READS_LINES = re.compile(r"cat|tee|python3?|node|psql|sqlite3")
+"""Programs for which `/` in the lines that they read gives only an error."""
+OF_SQL = re.compile(r"psql|sqlite3")
+COMMAND_IN_SQL = re.compile(r"\\|^\s*\.", re.MULTILINE)
+_RUNS_LINES = re.compile(rf"(?:{DEVELOPS}|cat|rm|python3?|node|psql|sqlite3|uv run)(?: [\w./-]+)*")
+"""A command that runs no line that was written as one of a shell, nor hands on words of it."""
+
+
+def script_of(command: str) -> str:
+    """Return the script of `bash -c '...'`, if that is all of a command; others as they are."""
+    inner = _OF_SHELL.fullmatch(command)
+    return command if inner is None else inner[1] or inner[2] or command
 
 
 def surely_parsed(text: str) -> list[SimpleCommand]:
     """Return the commands with words that a shell runs; none if shells may read them otherwise."""
+    return [one for one in sure_script(text) if one.given]
+
+
+def sure_script(text: str) -> list[SimpleCommand]:
+    """Return the same with those that only have redirections."""
     script = parsed(text, remarks=True)
     remarks = (text[start:end] for start, end in script.remarks)
     # A quote in the lines of a here-document is none.
@@ -66,7 +85,7 @@ def surely_parsed(text: str) -> list[SimpleCommand]:
     if any(map(QUOTE_SIGNS.search, remarks)):
         return []
     found = [one for one in script.commands if not one.depth and one.lines_of is None]
-    return [one for one in found if one.given] if all(map(_is_sure, found)) else []
+    return found if all(map(_is_sure, found)) else []
 
 
 def has_only_texts(text: str, script: Script) -> bool:
@@ -76,7 +95,7 @@ def has_only_texts(text: str, script: Script) -> bool:
 
 
 def _is_sure(command: SimpleCommand) -> bool:
-    return {command.before, command.after} <= _SURE_SIGNS and all(
+    return {*command.signs, command.after} <= _SURE_SIGNS and all(
         is_plain_redirection(word)
         or (word.operator in _OF_DOCUMENT and _END.fullmatch(word.raw) is not None)
         if word.operator
@@ -155,6 +174,25 @@ def _opens_no_line(command: SimpleCommand) -> bool:
     return is_source or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
 
 
+def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
+    """Return whether a command may read lines, or files with them, and takes `/` there for no path.
+
+    `is_alone`: no other command opens what it writes.
+    """
+    given = " ".join(word.raw for word in command.given)
+    files = [word.raw for word in command.words[1:] if word.operator[:2] != "<<"]
+    if not {*command.signs, command.after} <= _SURE_SIGNS - {"(", ")"} or not all(
+        map(_PLAIN_NAME.fullmatch, files)
+    ):
+        return False
+    if not any(word.operator[:2] == "<<" for word in command.words):
+        return runs_nothing(command) or _RUNS_LINES.fullmatch(given) is not None
+    writes = command.words[0].raw in {"cat", "tee"} and not is_alone
+    return _READS_LINES.fullmatch(command.words[0].raw) is not None and (
+        not writes or all(map(_SOURCE.fullmatch, files))
+    )
+
+
 _SCRIPTS = (
     (
         re.compile(r"sed"),
@@ -192,158 +230,6 @@ def with_plain_scripts(command: str) -> str:
                 script = signs.sub(lambda part: _SIGN_IN_SCRIPT.sub("x", part[0]), word.raw)
                 command = f"{command[: word.start]}{script}{command[end:]}"
     return command
-
-
-_HELD = re.compile(
-    rf"\s*(?!(?:HOME|IFS|PATH|(?:OLD)?PWD|{SET_BY_SHELL})=)([A-Za-z]\w*)=([\w./-]+)"
-    r" *(?:;|&&|\n)[ \n]*",
-    re.ASCII,
-)
-"""A command that starts with a variable that is set to the name of a folder."""
-_COMPUTES_NAMES = re.compile(r"\\|\b(?:eval|source)\b|(?<!\S)\. ")
-_LOOP = re.compile(
-    r"\s*for ([A-Za-z]\w*) in ((?:[\w.-]+ )*[\w.-]+) *[;\n]\s*do\s+cd (\"?)\$\1\3 *(?:;|&&|\n)"
-    r"(?:(?!\b(?:[cr]d|chdir|pushd|popd|rm|mv|for|while|until|do|done|eval|source|read|unset)\b"
-    r"|(?<!\$)\b\1\b)[\w\s./:=@%+,&;|>\"$-])*?(?:;|&&|\n)\s*cd (?=\.\.\s*[;\n]\s*done\b)",
-    re.ASCII,
-)
-"""A loop that enters folders one by one, up to the `..` that leaves each."""
-_MOST_CLIMBS = 64
-_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
-_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?")
-_MOVES = frozenset(
-    {*("cd", "chdir", "pushd", "popd", "eval", "source", ".", "trap", "shopt", "setopt")}
-)
-"""What else may change the folder that a command runs in, or how `cd` does so."""
-_CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
-"""These make or remove folders, but not what a `..` alone names."""
-_IS_OF_SHELL = _CHANGES_FOLDERS | {"cd", "set", "export", "echo", "true"}
-"""These open nothing, even if no shell reads the command."""
-_MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
-_BLOCKS = {"for": 1, "while": 1, "until": 1, "if": 1, "done": -1, "fi": -1}
-_KEYWORD = re.compile(r"(?:do|then|else|elif)\Z")
-_CLIMB = re.compile(
-    # At the start of a word, or of one in `$(...)`.
-    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
-)
-_LINKS = re.compile(
-    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
-)
-_ABOVE = re.compile(r"(?:\.\./?)+")
-
-
-class RelativeStarts(Protocol):
-    """What there is where a relative path can start."""
-
-    def enters(self, folder: str) -> bool:
-        """Return whether `folder` is a directory, wherever it starts."""
-        ...
-
-    def is_new(self, path: str) -> bool:
-        """Return whether nothing is at `path`, wherever it starts."""
-        ...
-
-
-def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
-    """Return a command with the folder that its `..` surely start in before them.
-
-    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there, even
-    behind `mkdir -p a;`. The `cd ..` of `for d in a b; do cd $d; ls; cd ..; done` is `cd $d/..`.
-    For `ln -s ../b a/c` it is `ln -s a/../b a/c`.
-    """
-    if command[:3] == "ln ":
-        return _from_its_link(command, places)
-    if not ("cd " in command and ".." in command) or "CDPATH" in command or "CDPATH" in env:
-        return command
-    command = _with_first_variable(command, env)
-    loop = _LOOP.match(command)
-    if loop is not None and all(map(places.enters, loop[2].split())):
-        return f"{command[: loop.end()]}${loop[1]}/{command[loop.end() :]}"
-    commands = surely_parsed(command) if not renames_programs(command) else []
-    first = commands[0].given[0].raw if commands else ""
-    climbs, at, blocks = list[tuple[int, str]](), "", 0
-    # Behind `mkdir a && cd a;` nobody knows whether `cd` was done.
-    begins = commands[first == "mkdir" and commands[0].after in {";", "\n"} :]
-    is_sure = _begins_in_folder(begins, places, command.count(".."))
-    for one in commands if first in _IS_OF_SHELL else ():
-        climbs += _climbs_of(one, at, is_new=first in _CHANGES_FOLDERS) if at else ()
-        words, entered = one.given, _entered(one)
-        if entered and not blocks:
-            at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
-            is_sure = is_sure and (one is begins[0] or _ABOVE.fullmatch(entered) is not None)
-        elif not _PROGRAM.fullmatch(words[0].raw) or any(
-            word.text in _MOVES and (word.text != "." or word is not words[-1]) for word in words
-        ):
-            break
-        starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
-        blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
-        at = at if is_sure or blocks or one.after in {"&&", "|"} else ""
-    for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
-        command = f"{command[:start]}{folder}{command[start:]}"
-    return command
-
-
-def _with_first_variable(command: str, env: Mapping[str, str]) -> str:
-    """Return `D=a; cd $D` as `cd a`, if nothing else in it has that name; others as they are."""
-    held = _HELD.match(command)
-    if held is None or held[1] in env or "'" in command or _COMPUTES_NAMES.search(command):
-        return command
-    name, rest = held[1], command[held.end() :]
-    given, uses = re.subn(rf"\$(?:{name}\b|\{{{name}\}})", lambda _: held[2], rest, flags=re.ASCII)
-    return given if uses == len(re.findall(rf"\b{name}\b", rest)) > 0 else command
-
-
-def _begins_in_folder(commands: list[SimpleCommand], places: RelativeStarts, climbs: int) -> bool:
-    """Return whether the first command surely enters a folder for all others.
-
-    `climbs`: how often they climb. From a folder that another argument names it may fail, but there
-    a climb as high leads nowhere.
-    """
-    entered = _entered(commands[0]) if commands else ""
-    name = entered.removeprefix("./").rstrip("/")
-    is_low = "/" not in name or climbs == 1
-    is_name = entered[:1] == "/" or (is_low and name not in {"", ".", ".."})
-    signs = {sign for one in commands for sign in (one.before, one.after)}
-    return is_name and signs.isdisjoint({"(", ")"}) and places.enters(entered)
-
-
-def _from_its_link(command: str, places: RelativeStarts) -> str:
-    """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
-
-    Where there is something at `a/c`, the link may go below that.
-    """
-    commands = surely_parsed(command)
-    words = commands[0].words if len(commands) == 1 else []
-    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
-        return command
-    target, link = words[-2:]
-    at = target.start + (target.raw[0] in "'\"")
-    folder = link.text.rpartition("/")[0]
-    return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
-
-
-def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
-    words = command.words
-    # What such a program runs starts in the folder that stands behind its option.
-    texts = [word.text for word in words]
-    pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
-    moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
-    for word in words if moved is None else words[moved : moved + 2]:
-        for climb in _CLIMB.finditer(word.raw):
-            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
-                not is_new or _ABOVE.fullmatch(word.text)
-            ):
-                # `-Ia/../b` has the path `/../b` in it.
-                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
-
-
-def _entered(command: SimpleCommand) -> str:
-    """Return the folder that a shell is in behind a command, from where it was, or nothing."""
-    words = command.given
-    if [word.raw for word in words[:-1]] != ["cd"] or not is_literal(words[1]):
-        return ""
-    is_alone = command.before not in {"|", "||"} and command.after != "|"
-    return words[1].text if is_alone and _FOLDER.fullmatch(words[1].text) else ""
 
 
 _BEFORE_CD = re.compile(

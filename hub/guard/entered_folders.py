@@ -1,0 +1,398 @@
+"""The folders that the `cd` of a command enters, and from where its `..` climb."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import dropwhile, product, takewhile
+from posixpath import normpath
+from typing import Protocol, TypeAlias
+
+from msgspec import Struct
+
+from hub.guard.text.shell import CommandWord, SimpleCommand
+from hub.guard.text.sure_commands import (
+    DEVELOPS,
+    is_literal,
+    renames_programs,
+    sure_script,
+    surely_parsed,
+)
+
+_GIVES = re.compile(r"([A-Za-z_]\w*)(\+|\[[^=]*)?=(.*)", re.ASCII | re.DOTALL)
+_DEFAULT = re.compile(r"\$\{(\w+):?=")
+_GIVEN = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
+_GIVES_OTHERWISE = re.compile(
+    r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b"
+)
+_NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
+_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|:")
+_SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+_BEFORE_PROGRAM = {"command", "builtin", "time", "-p", "--"}
+_MOVES = {"cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"}
+"""What else may change the folder that a command runs in, or how `cd` does so."""
+_OTHER_CD = re.compile(r"CDPATH|IFS|PWD=|\bphysical\b|\bset (?:-\w+ )*-\w*P")
+"""Signs that `cd` leads elsewhere than it says."""
+_CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
+"""These make or remove folders, but not what a `..` alone names."""
+_IS_OF_SHELL = _CHANGES_FOLDERS | {
+    *("cd", "set", "export", "echo", "true", "for", "if", "while", "[", "[[", "test", "pwd", ":")
+}
+"""These open nothing, even if no shell reads the command."""
+_KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
+    *("printf", "ls", "cat", "head", "tail", "wc", "grep", "rg", "touch", "sleep", "date", "which"),
+    *("exit", "break", "continue", "until", "false", "curl", "jq", "diff", "tee", "stat", "ps"),
+}
+_SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
+"""Not `set -r`, which forbids `cd`."""
+_KEEP_FOLDERS = re.compile(
+    rf"(?:{DEVELOPS}|(?:make|python3?|node)(?! -|.* \S*clean)|cmake(?! -E)|ctest|pip3? install|tsc"
+    r"|uv (?:pip|run|sync)|eslint|git (?:add|commit|diff|fetch|log|push|show|status|tag))\b|\./"
+)
+_BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
+_GONE = tuple(
+    re.compile(rf"(?:\A|/)(?:{names})(?:/|\Z)")
+    for names in ("(?!)", "node_modules", r"node_modules|build|dist|out|target|[._][^/]*", ".*")
+)
+"""The folders that may be gone behind commands: those of the shell, tests, builds, any others."""
+_MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
+_CLIMB = re.compile(
+    # At the start of a word, or of one in `$(...)`.
+    r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
+)
+_LINKS = re.compile(
+    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
+)
+_ABOVE = re.compile(r"(?:\.\./?)+")
+
+
+class RelativeStarts(Protocol):
+    """What there is where a relative path can start."""
+
+    def enters(self, folder: str) -> bool:
+        """Return whether `folder` is a directory, wherever it starts."""
+        ...
+
+    def is_new(self, path: str) -> bool:
+        """Return whether nothing is at `path`, wherever it starts."""
+        ...
+
+
+def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
+    """Return a command with the folder that its `..` start in before them.
+
+    For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
+    `ls {.,a}/..` where nobody knows whether `cd` was done. For `ln -s ../b a/c` it is
+    `ln -s a/../b a/c`.
+    """
+    if command[:3] == "ln ":
+        return _from_its_link(command, places)
+    if not ("cd " in command and ".." in command) or "CDPATH" in env or _OTHER_CD.search(command):
+        return command
+    commands = sure_script(command) if not renames_programs(command) else []
+    words = [word.raw for one in commands[:1] for word in one.given]
+    first = next((one for one in words if not _SET_BEFORE.match(one)), "cd")
+    if first not in _IS_OF_SHELL:
+        return command
+    values = _values_of(commands, env) if not _GIVES_OTHERWISE.search(command) else {}
+    ways = (_Walk(commands, values, places, is_careful=how) for how in (False, True))
+    found = (way.climbs(is_new=first in _CHANGES_FOLDERS) for way in ways)
+    for start, folder in reversed(next((one for one in found if one is not None), None) or []):
+        command = f"{command[:start]}{folder}{command[start:]}"
+    return command
+
+
+_Places: TypeAlias = frozenset[str]
+_NONE: _Places = frozenset()
+_MOST_PLACES = 16
+_KEYWORDS = frozenset(
+    {*("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "{", "}")}
+)
+_LOOPS = frozenset({"for", "while", "until"})
+_BEHIND = _KEYWORDS - {"for"}
+
+
+_ANY = len(_GONE) - 1
+
+
+class _LostError(Exception):
+    """Nobody knows any more which folder a shell is in."""
+
+
+class _Compound(Struct):
+    """A command of several: `word` opens it, `sign` is before it, `entry` where it starts.
+
+    `outer`: where the command before ended; `names`: the variables that are set there. `other`:
+    where its next branch starts; `done` and `failed`: where the branches before end.
+    """
+
+    word: str
+    sign: str
+    entry: _Places
+    outer: tuple[_Places, _Places]
+    names: frozenset[str]
+    other: _Places = _NONE
+    done: _Places = _NONE
+    failed: _Places = _NONE
+
+
+class _Walk:
+    """Follows the folders that a shell may be in through the commands of a script.
+
+    `_done` are those if the last command went well, `_failed` if not; `.` is where it starts.
+    `values` are those of variables. `is_careful`: no `cd` in a loop counts as done, so that the
+    loop may start again below where it started.
+    """
+
+    def __init__(
+        self,
+        commands: list[SimpleCommand],
+        values: Mapping[str, list[str]],
+        places: RelativeStarts,
+        *,
+        is_careful: bool,
+    ) -> None:
+        self._commands, self._values, self._places = commands, values, places
+        self._is_careful = is_careful
+        self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
+        self._entry = self._done
+        self._open = list[_Compound]()
+        self._names = frozenset[str]()
+        self._harm = 0
+
+    def climbs(self, *, is_new: bool) -> list[tuple[int, str]] | None:
+        """Return what to put before each `..`, and where. `is_new`: only before one that is alone.
+
+        None if a loop may start elsewhere the next time.
+        """
+        found = list[tuple[int, str]]()
+        try:
+            for one in self._commands:
+                for sign in one.signs:
+                    self._pass(sign)
+                words = self._behind_keywords(one)
+                start = sorted(self._start() if words else self._entry)
+                at = start[0] if len(start) == 1 else f"{{{','.join(start)}}}"
+                found += _climbs_of(one, at, is_new=is_new) if start not in ([], ["."]) else ()
+                if words:
+                    self._run(one, words)
+        except _LostError:
+            return None if any(one.word in _LOOPS for one in self._open) else found
+        return found
+
+    def _start(self) -> _Places:
+        """Return where the next command starts."""
+        if self._sign != "|":  # all commands of a pipe start in one folder
+            rest = {"&&": self._done, "||": self._failed}
+            self._entry = rest.get(self._sign, self._done | self._failed)
+        return self._entry
+
+    def _end(self, done: _Places, failed: _Places, after: str) -> None:
+        """Note where a command ends."""
+        if "|" in {self._sign, after}:  # in another shell, or not
+            done, failed = done | self._entry, failed | self._entry
+        self._failed = failed | (self._failed if self._sign in {"&&", "|"} else _NONE)
+        self._done = done | (self._done if self._sign in {"||", "|"} else _NONE)
+        self._sign = ""
+        if len(self._done | self._failed) > _MOST_PLACES:
+            raise _LostError
+
+    def _pass(self, sign: str) -> None:
+        if sign == "(":
+            self._begin(sign)
+        elif sign == ")":
+            self._close("(", None)
+        else:
+            self._sign = sign
+
+    def _begin(self, word: str) -> None:
+        entry = self._start()
+        outer = (self._done, self._failed)
+        self._open.append(_Compound(word, self._sign, entry, outer, self._names))
+        self._done, self._failed, self._sign = entry, _NONE, ";"
+        if word in _LOOPS:
+            self._harm = _ANY if self._is_careful else max(map(_harm_of, self._commands))
+
+    def _behind_keywords(self, command: SimpleCommand) -> list[CommandWord]:
+        words = command.given
+        for n, word in enumerate(words):
+            if word.raw not in _KEYWORDS:
+                return words[n:]
+            if word.raw in _LOOPS | {"if", "{"}:
+                self._begin(word.raw)
+            elif word.raw in {"fi", "done", "}"}:
+                self._close(word.raw, command)
+            else:
+                self._turn(word.raw)
+            if word.raw == "for":
+                self._names |= {one.text for one in words[n + 1 : n + 2]}
+                break
+        return []
+
+    def _turn(self, word: str) -> None:
+        """Go on with the next branch of a command: behind `then`, `elif`, `else` or `do`."""
+        opens = _LOOPS if word == "do" else {"if"}
+        if not self._open or self._open[-1].word not in opens:
+            raise _LostError
+        one = self._open[-1]
+        if word in {"then", "do"}:
+            ends = (self._done, self._failed)
+            self._done, one.other = ends if one.word != "until" else ends[::-1]
+        else:
+            one.done, one.failed = one.done | self._done, one.failed | self._failed
+            self._done, one.other = one.other, _NONE
+            self._names = one.names
+        self._failed, self._sign = _NONE, ";"
+
+    def _close(self, word: str, command: SimpleCommand | None) -> None:
+        """Note where a command of several ends, with `word`."""
+        closes = {"(": {"("}, "fi": {"if"}, "done": _LOOPS, "}": {"{"}}[word]
+        if not self._open or self._open[-1].word not in closes:
+            raise _LostError
+        one = self._open[-1]
+        done, failed = one.done | self._done | one.other, one.failed | self._failed
+        if command is not None and _may_not_run(command):
+            failed |= one.entry
+        if word == "done" and not all(map(partial(self._starts_again, one.entry), done | failed)):
+            raise _LostError
+        if word == "(":
+            done = failed = one.entry
+        elif word == "done":
+            failed = done = done | failed
+        self._open.pop()
+        (self._done, self._failed), self._names = one.outer, one.names
+        self._sign, self._entry = one.sign, one.entry
+        self._end(done, failed, command.after if command is not None else "")
+
+    def _starts_again(self, starts: _Places, folder: str) -> bool:
+        """Return whether a loop that starts in one of `starts` may start again in `folder`."""
+        is_below = self._is_careful and not folder.startswith("..")
+        return any(
+            folder == one or (is_below and (one == "." or folder.startswith(f"{one}/")))
+            for one in starts
+        )
+
+    def _run(self, command: SimpleCommand, words: list[CommandWord]) -> None:
+        given = list(takewhile(lambda word: _SET_BEFORE.match(word.raw), words))
+        program, *behind = [word.raw for word in words[len(given) :]] or ["true"]
+        if len(given) == len(words) and self._sign in {"", ";", "\n"} and command.after != "|":
+            self._names |= {word.text.partition("=")[0] for word in given}
+        folders = self._folders(words[-1]) if program == "cd" and not behind[1:] else []
+        if folders:
+            self._enter(command, folders)
+            return
+        if not _PROGRAM.fullmatch(program) or _may_move(words[len(given) :]):
+            raise _LostError
+        ends = program in {"exit", "break", "continue"}
+        is_plain = not (behind[1:] or "".join(behind).strip("0123456789") or _may_not_run(command))
+        if ends and program != "exit":
+            self._leave(is_plain=is_plain and not behind)
+        rest = _NONE if ends and is_plain else self._entry
+        self._end(rest, rest, command.after)
+        self._harm = max(self._harm, _harm_of(command))
+
+    def _leave(self, *, is_plain: bool) -> None:
+        """Note where a loop is left, or starts again, in the midst of it."""
+        loop = next((one for one in reversed(self._open) if one.word not in {"if", "{"}), None)
+        if loop is None or loop.word not in _LOOPS or not is_plain:
+            raise _LostError
+        loop.done |= self._entry
+
+    def _folders(self, word: CommandWord) -> list[str]:
+        """Return the folders that a word may name; none if it may be something else."""
+        given = _GIVEN.search(word.text) if _NAMES_FOLDER.fullmatch(word.raw) else None
+        texts = [word.text] if is_literal(word) else []
+        if given is not None:
+            name = given[1] or given[2]
+            values = self._values.get(name, ()) if name in self._names else ()
+            texts = [word.text.replace(given[0], value) for value in values]
+        return texts if all(map(_FOLDER.fullmatch, texts)) else []
+
+    def _enter(self, command: SimpleCommand, folders: list[str]) -> None:
+        there = frozenset(
+            normpath(one if one[0] == "/" else f"{at}/{one}")
+            for at, one in product(self._entry, folders)
+        )
+        # Above there surely is a folder, or the next `..` leads nowhere.
+        is_sure = all(map(_ABOVE.fullmatch, folders)) or all(map(self._is_there, there))
+        is_sure = is_sure and not _may_not_run(command)
+        self._end(there, _NONE if is_sure else self._entry, command.after)
+
+    def _is_there(self, folder: str) -> bool:
+        return not _GONE[self._harm].search(folder) and self._places.enters(folder)
+
+
+def _may_not_run(command: SimpleCommand) -> bool:
+    """Return whether a shell that cannot open a file, or set a variable, runs no such command."""
+    return any(
+        word.text not in {"/dev/null", "1", "2"} if word.operator else _SET_BEFORE.match(word.raw)
+        for word in command.words
+    )
+
+
+def _may_move(words: list[CommandWord]) -> bool:
+    """Return whether a command may change the folder, or how `cd` does so."""
+    texts = [word.text for word in words]
+    program = next((text for text in texts if text not in _BEFORE_PROGRAM), "")
+    return program == "." or not _MOVES.isdisjoint(texts)
+
+
+def _harm_of(command: SimpleCommand) -> int:
+    """Return which folders a command may remove: a number in `_GONE`."""
+    words = [word.raw for word in command.given]
+    words = list(dropwhile(lambda word: word in _BEHIND or _SET_BEFORE.match(word), words))
+    text = " ".join(words)
+    if not words or words[0] in _KEEP_ALL or _SETS.fullmatch(text):
+        return 0
+    return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else _ANY
+
+
+def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the values of the variables that only have names of folders as values."""
+    values, others = dict[str, list[str]](), set(env)
+    for one in commands:
+        words = list(dropwhile(lambda word: word.raw in _BEHIND, one.given))
+        texts = [word.text for word in words]
+        given = [(of[1], "" if of[2] else of[3]) for of in map(_GIVES.fullmatch, texts) if of]
+        if texts[:1] == ["for"]:
+            given = [(texts[1], value) for value in texts[3:]] or [(texts[-1], "")]
+        for name, value in given:
+            values.setdefault(name, []).append(value)
+        others.update(of[1] for word in words for of in _DEFAULT.finditer(word.raw))
+    return {
+        name: of
+        for name, of in values.items()
+        if name not in others and all(map(_FOLDER.fullmatch, of))
+    }
+
+
+def _from_its_link(command: str, places: RelativeStarts) -> str:
+    """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
+
+    Where there is something at `a/c`, the link may go below that.
+    """
+    commands = surely_parsed(command)
+    words = commands[0].words if len(commands) == 1 else []
+    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
+        return command
+    target, link = words[-2:]
+    at = target.start + (target.raw[0] in "'\"")
+    folder = link.text.rpartition("/")[0]
+    return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
+
+
+def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+    words = command.words
+    # What such a program runs starts in the folder that stands behind its option.
+    texts = [word.text for word in words]
+    pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
+    moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
+    for word in words if moved is None else words[moved : moved + 2]:
+        for climb in _CLIMB.finditer(word.raw):
+            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
+                not is_new or _ABOVE.fullmatch(word.text)
+            ):
+                # `-Ia/../b` has the path `/../b` in it.
+                yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"
