@@ -733,6 +733,8 @@ TEXTS = [
     "grep -e '../lib' -r src",
     "grep -rn '../../lib' src",
     "git grep -n '../lib'",
+    "rg '../lib' -g '*.tsx' src",
+    "grep -rn '../lib' src --include=*.feature --files-with-matches",
     "kubectl create configmap x --from-literal=p=/opt/x",
     "helm upgrade x y --set p=/opt/x",
     "docker compose run -e A=/opt/x api ls",
@@ -746,6 +748,14 @@ TEXTS = [
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
 ]
 TEXTS_OUT = [
+    "grep --regexp=x ../private/x",
+    "grep ../private/x -e x",
+    "grep -r .. -ne x",
+    "rg .. --files",
+    "cd src && ((tee <<F))\nls ../..\nF",
+    "cd src && cat > a <<F\nit's\nF\n((tee<<F))\nls '../../private'\nF",
+    "((echo, '$(cat leak)'))",
+    "cd src && cat > a <<EF\nE\\\nF\nls ../..\nEF",
     "awk '$1 ~ /x/' ~/x",
     "perl -pe 1 ''lea?",
     'python3 ""lea?',

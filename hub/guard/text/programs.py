@@ -172,6 +172,8 @@ _FLAG = re.compile(
     re.DOTALL,
 )
 """An option that leaves the next word alone."""
+_HAS_PATTERN = re.compile(r"-[A-Za-z]*[ef]|--(?:re[gexp]*|fil?e?)(?:=|\Z)|--files\Z")
+"""An option that gives the pattern, wherever it stands: then the first word is a file."""
 OPENS_NOTHING = frozenset(
     {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
     | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
@@ -298,7 +300,8 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.raw), words))
     if rest and rest[0].raw == "-e":
         return rest[1:2]
-    return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
+    is_first = not any(_HAS_PATTERN.match(word.text) for word in words)
+    return rest[:1] if rest and rest[0].raw[0] != "-" and is_first else []
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
@@ -344,8 +347,6 @@ _OPENS_NO_LINE = re.compile(
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _OF_SHELL = re.compile(r"(?:[akz]|ba|da)?sh\s+-c\s+'([^']*)'", re.ASCII)
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
-
-
 _PLAIN = re.compile(r"[\w./-]+")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 _READS_LINES = re.compile(r"cat|tee|python3?|node")

@@ -128,13 +128,17 @@ def ways_to_parse(text: str) -> list[Script]:
     script = parsed(text)
     if not (script.is_closed and _SUBSTITUTES.search(text)):
         return [script]
-    rest = text
-    for one in reversed(script.documents):
-        rest = rest[: one.start] + rest[one.end :]
-    flat = _Scanner(rest, is_flat=True).scanned()
+    flat = _Scanner(without_documents(text, script), is_flat=True).scanned()
     for command in script.commands:
         command.words[:] = (word for word in command.words if not _SUBSTITUTES.search(word.raw))
     return [script, flat]
+
+
+def without_documents(text: str, script: Script) -> str:
+    """Return `text` without the lines of its here-documents, `script` being what it consists of."""
+    for one in reversed(script.documents):
+        text = text[: one.start] + text[one.end :]
+    return text
 
 
 def words_at_each_sign(text: str) -> list[str]:
