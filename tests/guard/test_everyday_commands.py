@@ -748,6 +748,10 @@ TEXTS = [
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
 ]
 TEXTS_OUT = [
+    "git commit -m ..; ls $_",
+    "grep ../private/x; cat ${_}",
+    "sed -i 's,.*,../private/x,' a.txt; cat $(cat a.txt)",
+    "awk 'BEGIN{print \"../private/x\"}' > y; cat $(cat y)",
     "grep --regexp=x ../private/x",
     "grep ../private/x -e x",
     "grep -r .. -ne x",
@@ -913,6 +917,8 @@ TEXTS_OUT = [
     "git diff --no-index / x",
 ]
 ENTERED = [
+    "cd build && mv ../src/a.py . && cd .. && ls",
+    "cd src && mv a.py ../build/ && ls ../build",
     'D=build; mkdir -p $D && cd "$D" && cmake ..',
     "for d in src build; do cd $d; npm test; cd ..; done",
     'for d in src build\ndo\n  cd "$d" && npm ci && npm test\n  cd ..\ndone',
@@ -950,6 +956,11 @@ ENTERED = [
     "cd src && git -C .. status && cat ../a.txt",
 ]
 ENTERED_OUT = [
+    "cd src/sub && mv ../sub ../../new && ls ../..",
+    "cd src/sub && sudo mv -t ../.. ../sub/ && ls ../..",
+    "cd src/sub && git mv ../../src ../../build && cd ../../..",
+    "cd src/sub && mv ../* ../.. && ls ../..",
+    "cd src/sub && mv $PWD ../../new && ls ../..",
     "D=..; cd $D && cat ../private/x",
     "D=src; cd $D; D=missing; cd ../..; cat private/x",
     "D=missing; cd $D; cat ../private/x",

@@ -123,7 +123,7 @@ def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     return [f"/{form}" for path in paths for form in dict.fromkeys((path, path.partition(":")[0]))]
 
 
-_VARIES = re.compile(r"=\(|\bIFS\b")
+_VARIES = re.compile(r"=\(|\bIFS\b|\$\{?_\b")
 _BEFORE_PROGRAM = re.compile(r"\w+=|(?:sudo|time|env)\Z")
 _INSTALLED = r"=/(?:usr|opt)(?:/[\w-][\w.-]*)*"
 _DIRECTORIES = (
@@ -252,14 +252,11 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
     for n, one in enumerate(commands):
         program = one.given[0].raw
         texts = _scripts_in(one.given[1:]) if program == "sed" else _queries_in(one.given)
-        if (
-            program in _PRINTS
-            and is_literal_all
-            and one.given[1:2]
-            and one.given[1].raw[:2] != "-v"
-        ):
+        is_printed = program in _PRINTS and is_literal_all
+        if is_printed and [word.raw[:2] for word in one.given[1:2]] != ["-v"]:
             texts = one.given[1:]
-        if one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
+        computes = any("$(" in word.raw and not is_literal(word) for word in one.words)
+        if computes or one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
             return []
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
     return found

@@ -234,6 +234,7 @@ _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
+_WILD = re.compile(r"[*?\[{$]")
 _LINKS = re.compile(
     r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
 )
@@ -279,9 +280,7 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
         if entered and not blocks:
             at = entered if entered[0] == "/" or not at else f"{at}/{entered}"
             is_sure = is_sure and (one is begins[0] or _ABOVE.fullmatch(entered) is not None)
-        elif not _PROGRAM.fullmatch(words[0].raw) or any(
-            word.text in _MOVES and (word.text != "." or word is not words[-1]) for word in words
-        ):
+        elif not _PROGRAM.fullmatch(words[0].raw) or _may_move([one.text for one in words], at):
             break
         starts = dropwhile(lambda word: _KEYWORD.match(word.raw), words)
         blocks += sum(_BLOCKS.get(word.raw, 0) for word in islice(starts, 1))
@@ -289,6 +288,17 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     for start, folder in reversed(climbs if len(climbs) <= _MOST_CLIMBS else []):
         command = f"{command[:start]}{folder}{command[start:]}"
     return command
+
+
+def _may_move(texts: list[str], at: str) -> bool:
+    """Return whether a command may leave the folder `at`, or move it: `mv ../a ../../b`."""
+    if any(text in _MOVES and (text != "." or n < len(texts) - 1) for n, text in enumerate(texts)):
+        return True
+    around = {"$PWD", *at.split("/")} - {"", ".", ".."}
+    return "mv" in texts and any(
+        text.rstrip("/").rpartition("/")[2] in around or (".." in text and _WILD.search(text))
+        for text in texts
+    )
 
 
 def _with_first_variable(command: str, env: Mapping[str, str]) -> str:
