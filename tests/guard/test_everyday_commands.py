@@ -461,6 +461,9 @@ CREATED_OUT = [
     'docker compose run -v "/newdir:/x" api',
 ]
 ASSIGNED = [
+    "x=src_a; ls ${x//_/-} && cat ${x/_*/}/a.py && ls ${x^^} ${x,,}.txt ${x@Q}",
+    ': "${D:=build}" "${E:=src}"; ls $D/$E "${D:-src}/x"; printf -v n \'%s/%s\' $D x; ls $n',
+    "eval 'D=src'; cat ${D}/a.py; f() { local d=${1:-src}; ls $d; }; f; f build",
     ". .venv/bin/activate; D=src; ls $D/",
     "source ./env; D=src; ls $D/",
     'CC=gcc; D=build; mkdir -p $D; $CC -o $D/app a.c; run() { echo "$*"; "$@"; }; run ls $D/',
