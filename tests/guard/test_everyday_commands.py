@@ -26,6 +26,10 @@ LISTS = [
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
+    "grep -rn 'Path.home()' src; git log -S os.pardir; python3 -c 'import sys; print(sys.path)'",
+    "cat > x.py <<'E'\nfrom pathlib import Path\nprint(Path.home(), Path.cwd().parent)\nE",
+    "node -p 'process.env.NODE_ENV || process.cwd()' && node --version && python3 --version",
+    "python3 -c 'from pathlib import Path; print(Path(\"src/sub\").parent, Path.cwd().name)'",
     'echo "$(basename "$PWD")"',
     'tar czf "$(basename $(pwd)).tgz" src',
     'ls "$(git rev-parse --show-toplevel)/"',
