@@ -57,6 +57,13 @@ _GONE = tuple(
     for names in ("(?!)", "node_modules", r"node_modules|build|dist|out|target|[._][^/]*", ".*")
 )
 """The folders that may be gone behind commands: those of the shell, tests, builds, any others."""
+_ANY = len(_GONE) - 1
+_LOOPS = frozenset({"for", "while", "until"})
+_KEYWORDS = frozenset({*("if", "then", "elif", "else", "fi", "{", "}", "do", "done"), *_LOOPS})
+_BEHIND = _KEYWORDS - {"for"}
+_Places: TypeAlias = frozenset[str]
+_NONE: _Places = frozenset()
+_MOST_PLACES = 16
 _MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
@@ -66,6 +73,7 @@ _LINKS = re.compile(
     r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
 )
 _ABOVE = re.compile(r"(?:\.\./?)+")
+_WILD = re.compile(r"[*?\[{$]")
 
 
 class RelativeStarts(Protocol):
@@ -102,19 +110,6 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     for start, folder in reversed(next((one for one in found if one is not None), None) or []):
         command = f"{command[:start]}{folder}{command[start:]}"
     return command
-
-
-_Places: TypeAlias = frozenset[str]
-_NONE: _Places = frozenset()
-_MOST_PLACES = 16
-_KEYWORDS = frozenset(
-    {*("if", "then", "elif", "else", "fi", "for", "while", "until", "do", "done", "{", "}")}
-)
-_LOOPS = frozenset({"for", "while", "until"})
-_BEHIND = _KEYWORDS - {"for"}
-
-
-_ANY = len(_GONE) - 1
 
 
 class _LostError(Exception):
@@ -283,7 +278,7 @@ class _Walk:
         if folders:
             self._enter(command, folders)
             return
-        if not _PROGRAM.fullmatch(program) or _may_move(words[len(given) :]):
+        if not _PROGRAM.fullmatch(program) or _may_move(words[len(given) :], self._entry):
             raise _LostError
         ends = program in {"exit", "break", "continue"}
         is_plain = not (behind[1:] or "".join(behind).strip("0123456789") or _may_not_run(command))
@@ -332,11 +327,17 @@ def _may_not_run(command: SimpleCommand) -> bool:
     )
 
 
-def _may_move(words: list[CommandWord]) -> bool:
-    """Return whether a command may change the folder, or how `cd` does so."""
+def _may_move(words: list[CommandWord], places: _Places) -> bool:
+    """Return whether a command may change the folder, or how `cd` does so: `mv ../a ../../b`."""
     texts = [word.text for word in words]
     program = next((text for text in texts if text not in _BEFORE_PROGRAM), "")
-    return program == "." or not _MOVES.isdisjoint(texts)
+    if program == "." or not _MOVES.isdisjoint(texts):
+        return True
+    around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
+    return "mv" in texts and any(
+        text.rstrip("/").rpartition("/")[2] in around or (".." in text and _WILD.search(text))
+        for text in texts
+    )
 
 
 def _harm_of(command: SimpleCommand) -> int:

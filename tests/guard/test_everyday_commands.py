@@ -26,6 +26,10 @@ LISTS = [
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
 ]
 COMPUTED = [
+    "grep -rn 'Path.home()' src; git log -S os.pardir; python3 -c 'import sys; print(sys.path)'",
+    "cat > x.py <<'E'\nfrom pathlib import Path\nprint(Path.home(), Path.cwd().parent)\nE",
+    "node -p 'process.env.NODE_ENV || process.cwd()' && node --version && python3 --version",
+    "python3 -c 'from pathlib import Path; print(Path(\"src/sub\").parent, Path.cwd().name)'",
     'echo "$(basename "$PWD")"',
     'tar czf "$(basename $(pwd)).tgz" src',
     'ls "$(git rev-parse --show-toplevel)/"',
@@ -469,6 +473,9 @@ CREATED_OUT = [
     'docker compose run -v "/newdir:/x" api',
 ]
 ASSIGNED = [
+    "x=src_a; ls ${x//_/-} && cat ${x/_*/}/a.py && ls ${x^^} ${x,,}.txt ${x@Q}",
+    ': "${D:=build}" "${E:=src}"; ls $D/$E "${D:-src}/x"; printf -v n \'%s/%s\' $D x; ls $n',
+    "eval 'D=src'; cat ${D}/a.py; f() { local d=${1:-src}; ls $d; }; f; f build",
     ". .venv/bin/activate; D=src; ls $D/",
     "source ./env; D=src; ls $D/",
     'CC=gcc; D=build; mkdir -p $D; $CC -o $D/app a.c; run() { echo "$*"; "$@"; }; run ls $D/',
@@ -741,6 +748,8 @@ TEXTS = [
     "grep -e '../lib' -r src",
     "grep -rn '../../lib' src",
     "git grep -n '../lib'",
+    "rg '../lib' -g '*.tsx' src",
+    "grep -rn '../lib' src --include=*.feature --files-with-matches",
     "kubectl create configmap x --from-literal=p=/opt/x",
     "helm upgrade x y --set p=/opt/x",
     "docker compose run -e A=/opt/x api ls",
@@ -754,6 +763,18 @@ TEXTS = [
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
 ]
 TEXTS_OUT = [
+    "git commit -m ..; ls $_",
+    "grep ../private/x; cat ${_}",
+    "sed -i 's,.*,../private/x,' a.txt; cat $(cat a.txt)",
+    "awk 'BEGIN{print \"../private/x\"}' > y; cat $(cat y)",
+    "grep --regexp=x ../private/x",
+    "grep ../private/x -e x",
+    "grep -r .. -ne x",
+    "rg .. --files",
+    "cd src && ((tee <<F))\nls ../..\nF",
+    "cd src && cat > a <<F\nit's\nF\n((tee<<F))\nls '../../private'\nF",
+    "((echo, '$(cat leak)'))",
+    "cd src && cat > a <<EF\nE\\\nF\nls ../..\nEF",
     "awk '$1 ~ /x/' ~/x",
     "perl -pe 1 ''lea?",
     'python3 ""lea?',
@@ -911,6 +932,8 @@ TEXTS_OUT = [
     "git diff --no-index / x",
 ]
 ENTERED = [
+    "cd build && mv ../src/a.py . && cd .. && ls",
+    "cd src && mv a.py ../build/ && ls ../build",
     'D=build; mkdir -p $D && cd "$D" && cmake ..',
     "for d in src build; do cd $d; npm test; cd ..; done",
     'for d in src build\ndo\n  cd "$d" && npm ci && npm test\n  cd ..\ndone',
@@ -965,6 +988,11 @@ ENTERED = [
     "CC=gcc; cd src && CC=$CC make && ls ..",
 ]
 ENTERED_OUT = [
+    "cd src/sub && mv ../sub ../../new && ls ../..",
+    "cd src/sub && sudo mv -t ../.. ../sub/ && ls ../..",
+    "cd src/sub && git mv ../../src ../../build && cd ../../..",
+    "cd src/sub && mv ../* ../.. && ls ../..",
+    "cd src/sub && mv $PWD ../../new && ls ../..",
     "D=..; cd $D && cat ../private/x",
     "D=src; cd $D; D=missing; cd ../..; cat private/x",
     "D=missing; cd $D; cat ../private/x",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from itertools import product
 from math import prod
 from typing import TypeAlias
 
 from hub.guard.budget import TooManyWaysError
+from hub.guard.text.emptiness import SETS_DEFAULT
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
+from hub.guard.text.printed import told_by
 from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
@@ -22,7 +24,9 @@ _ELEMENT = re.compile(r"\[[^\]]*\]=")
 _FROM_HERE = re.compile(r"\$\(|`|<\(")
 _READS = frozenset({"read", "mapfile", "readarray"})
 _PRINTS = frozenset({"echo", "printf"})
-_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env"})
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset", "env", "eval"})
+_KEEPS = re.compile(r":?[-=?]|@[^LU]|\^(?!\^)")
+"""What is behind the name of a variable, and leaves its value as it is."""
 _GIVEN = re.compile(
     r"\$(?:([A-Za-z_]\w*|[0-9@*])|\{!?(\w+|[@*])(?:\[[^\[\]{}]*\])?([^{}\w][^{}]*)?\})", re.ASCII
 )
@@ -58,7 +62,7 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     names = {of[1] or of[2] for of in used}
     known = {name: [env[name]] for name in (*altered, "PWD") if altered and name in env}
     can_set = _SETS.search(command) or any(
-        f"{name}{sign}" in command for name in names for sign in ("=", "+=", "[")
+        f"{name}{sign}" in command for name in names for sign in ("=", "+=", ":=", "[")
     )
     values = {**known, **(_values_in(command) if can_set else {})}
     values |= {name: values["@"] for name in names & _POSITIONS if "@" in values}
@@ -109,7 +113,8 @@ def _value_of(variable: re.Match[str], values: Mapping[str, str]) -> str:
     if not variable[3]:
         return f"${{{value}}}" if variable[0][:3] == "${!" else value
     whole = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), value)  # `x=$PWD`
-    return _altered(whole, variable[3])
+    how = VARIABLE.sub(lambda of: values.get(of[1] or of[2], of[0]), variable[3])
+    return whole if _KEEPS.match(how) else _altered(whole, how)
 
 
 def _values_in(command: str) -> dict[str, list[str]]:
@@ -145,6 +150,7 @@ def _given_by(
         one = _ASSIGNED.match(word.text) if is_name else None
         if one is not None:
             yield one[1], [f"${one[3]}"] if refers else _elements(one[3]), bool(one[2])
+        yield from ((of[1], [of[2]], False) for of in SETS_DEFAULT.finditer(word.text))
     for n, word in enumerate(words[:-2]):
         if words[n + 2] == "in" and word in {"for", "select"}:
             yield words[n + 1], words[n + 3 :], False
@@ -163,7 +169,7 @@ def _given_to(
         yield "@", [text for text in words[at:] if text != "--"], False
     if first == "printf" and words[at : at + 1] == ["-v"]:
         name, *told = words[at + 1 :] or [""]
-        yield name, [*told, *(one.replace("%s", "".join(told[1:])) for one in told[:1])], False
+        yield name, [*told, told_by("printf", told) or ""], False
     if not _READS.isdisjoint(words):
         names = words[min(words.index(one) for one in _READS if one in words) + 1 :]
         texts = [word.text for word in command.words if word.operator == "<<<"] or printed
@@ -191,12 +197,12 @@ def _altered(value: str, how: str) -> str:
     if part is not None:
         start, length = int(part[1] or 0), int(part[2] or len(value))
         return value[start:][:length]
-    if how in {",,", "^^"}:
-        return value.lower() if sign == "," else value.upper()
+    if sign in {",", "^", "@"}:
+        return value.lower() if sign == "," or how == "@L" else value.upper()
     if sign == "/" and ":" not in how:
         old, *rest = map(without_quotes, _SLASH.split(wanted.lstrip("#%"), 1))
-        new = "".join(rest)
-        return value.replace(old, new) if old else value
+        pattern = translate(plainly(old))[:-2]  # without the sign for the end
+        return re.sub(pattern, lambda _: "".join(rest), value) if old else value
     if sign in {"%", "#"}:
         ends = range(len(value) + 1)
         pattern = plainly(without_quotes(wanted))

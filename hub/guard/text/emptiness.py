@@ -45,7 +45,7 @@ _SETS_WORDS = re.compile(
     r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail|''|\"\")[^-+\s;&|]|\b\w*sh +-\w*c\b"
 )
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\[.*?\])?=(.*)", re.ASCII | re.DOTALL)
-_DEFAULT = re.compile(r"\$\{(\w+):?=([^{}]*)\}", re.ASCII)
+SETS_DEFAULT = re.compile(r"\$\{(\w+):?=([^{}]*)\}", re.ASCII)
 _ALTERED = re.compile(r"\$\{\w+(?:(?!%/\*?\}|%%?\.)[^\w}:?+=-]|:[^?+=-])", re.ASCII)
 """A variable of which a part is taken, other than `${x%/*}` or `${x%.js}`."""
 _DECLARES = frozenset({"export", "readonly", "local", "declare", "typeset"})
@@ -253,7 +253,7 @@ class _Given:
         declared = words if _DECLARES.isdisjoint(texts) else texts
         assigned = [one for one in map(_ASSIGNMENT.match, declared) if one]
         given = [(one[1], one[3]) for one in assigned]
-        defaults = [(one[1], one[2]) for word in words for one in _DEFAULT.finditer(word)]
+        defaults = [(one[1], one[2]) for word in words for one in SETS_DEFAULT.finditer(word)]
         if words[:1] == ["for"] and words[2:3] == ["in"]:
             # A word of these that is nothing is none, unless it is in quotes.
             quoted = [one for one in words[3:] if one[0] in "'\"" and not self._are_given(one)]

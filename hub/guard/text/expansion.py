@@ -52,8 +52,30 @@ _RUNS_ABOVE = re.compile(
     r"(?![^;|&\n]{0,512} -(?:type [fl]|i?(?:name|path|regex)|mindepth)\b)"
 )
 """`find` that runs a program in the folder above the one that it searches."""
-_ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=]['\"`])|(?<=\(\)\}))/\.\.(?=[/'\"`])")
+_ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=.]['\"`])|(?<=\(\)\})|%s)/\.\.(?=[/'\"`])")
 """What code adds to the path of a folder: `os.getcwd() + "/.."`, `f"{os.getcwd()}/.."`."""
+_CODE = re.compile(
+    r"\b(?:python[\d.]*|node|bun|perl|ruby|php)(?: -[\w=]+)*"
+    r" (?:(?:-\w*[ceEpr]\w*|--eval|--print)[ =]?['\"a-z]|-? ?<<)|\b[gm]?awk "
+)
+"""The start of code that an interpreter runs."""
+_FOLDERS_IN_CODE = (
+    (
+        re.compile(
+            r"(?:os\.environ(?:\.get)?|getenv|ENV(?:IRON)?|process\.env)[.(\[{]\\?['\"]?HOME\b"
+            r"|(?:Path|Dir)\.home\b|\bhomedir\("
+        ),
+        " ~/ ",
+    ),
+    (
+        re.compile(
+            r"os\.pardir\b|(?:\bcwd|\.resolve|\.absolute)\(\)\.parents?\b"
+            r"|\bdirname\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
+        ),
+        " ../ ",
+    ),
+)
+"""What code has for the user's home, and for the folder above the one that it runs in."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
 _FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
@@ -76,6 +98,11 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = f"{path[1]}.{command[path.end() :]}"
     if "/.." in command:
         command = _ABOVE_IN_CODE.sub("./..", command)
+    if code := _CODE.search(command):
+        start, lines = command[: code.start()], command[code.start() :]
+        for named, folder in _FOLDERS_IN_CODE:
+            lines = named.sub(folder, lines)
+        command = start + lines
     if "sed" in command:
         command = _FILE_OF_SED.sub(r"\g<0> ", command)
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))

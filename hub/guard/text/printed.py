@@ -34,7 +34,7 @@ _EITHER, _PIPE = (re.compile(rf"{sign}{_OUTSIDE_QUOTES}") for sign in (r"\|\|", 
 _LIKE_DIRNAME = re.compile(
     r"""xargs dirname(?: --)?|sed (?:-[Er] )?['"]s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1['"]"""
 )
-_DATE = re.compile(r" *date(?: -u)?(?: \+[%\w:-]+| (['\"])\+[%\w:-]+\1)? *", re.ASCII)
+_DATE = re.compile(r" *date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+| (['\"])\+[%\w:-]+\1)? *", re.ASCII)
 _SAME = re.compile(r"(?:head|tail) (?:-n ?)?-?1|cat|sort|uniq|xargs|tr -d ['\"]?\\n['\"]?")
 _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
 _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
@@ -145,7 +145,7 @@ def _of_one(command: str, held: Mapping[str, str]) -> str | None:
     name, *given = [without_quotes(word) for word in command.split()] or [":"]
     words = [word for word in given if word[:1] != "-"]
     if name in {"echo", "printf", "printenv"}:
-        return _told(name, words)
+        return told_by(name, words)
     known = _IN_A_ROOT.get(" ".join((name, *given)))
     match name, words:
         case "dirname", [path]:
@@ -159,7 +159,8 @@ def _of_one(command: str, held: Mapping[str, str]) -> str | None:
     return known
 
 
-def _told(name: str, words: list[str]) -> str | None:
+def told_by(name: str, words: list[str]) -> str | None:
+    """Return what `echo`, `printf` or `printenv` prints; None if that is not known."""
     if name == "echo" or not words:
         return " ".join(words)
     if name == "printenv":

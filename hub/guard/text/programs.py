@@ -126,7 +126,7 @@ def created_paths(word: str, env: Mapping[str, str]) -> list[str]:
     return [f"/{form}" for path in paths for form in dict.fromkeys((path, path.partition(":")[0]))]
 
 
-_VARIES = re.compile(r"=\(|\bIFS\b")
+_VARIES = re.compile(r"=\(|\bIFS\b|\$\{?_\b")
 _BEFORE_PROGRAM = re.compile(r"\w+=|(?:sudo|time|env)\Z")
 _INSTALLED = r"=/(?:usr|opt)(?:/[\w-][\w.-]*)*"
 _DIRECTORIES = (
@@ -175,6 +175,8 @@ _FLAG = re.compile(
     re.DOTALL,
 )
 """An option that leaves the next word alone."""
+_HAS_PATTERN = re.compile(r"-[A-Za-z]*[ef]|--(?:re[gexp]*|fil?e?)(?:=|\Z)|--files\Z")
+"""An option that gives the pattern, wherever it stands: then the first word is a file."""
 OPENS_NOTHING = frozenset(
     {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
     | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
@@ -253,14 +255,11 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
     for n, one in enumerate(commands):
         program = one.given[0].raw
         texts = _scripts_in(one.given[1:]) if program == "sed" else _queries_in(one.given)
-        if (
-            program in _PRINTS
-            and is_literal_all
-            and one.given[1:2]
-            and one.given[1].raw[:2] != "-v"
-        ):
+        is_printed = program in _PRINTS and is_literal_all
+        if is_printed and [word.raw[:2] for word in one.given[1:2]] != ["-v"]:
             texts = one.given[1:]
-        if one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
+        computes = any("$(" in word.raw and not is_literal(word) for word in one.words)
+        if computes or one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
             return []
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
     return found
@@ -301,7 +300,8 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.raw), words))
     if rest and rest[0].raw == "-e":
         return rest[1:2]
-    return [] if not rest or rest[0].raw[0] == "-" else rest[:1]
+    is_first = not any(_HAS_PATTERN.match(word.text) for word in words)
+    return rest[:1] if rest and rest[0].raw[0] != "-" and is_first else []
 
 
 _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
@@ -347,7 +347,6 @@ _OPENS_NO_LINE = re.compile(
 """Without a shell `git` takes the words in the lines, too: not `-F../x`."""
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
-
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
 

@@ -133,13 +133,17 @@ def ways_to_parse(text: str) -> list[Script]:
     script = parsed(text)
     if not (script.is_closed and _SUBSTITUTES.search(text)):
         return [script]
-    rest = text
-    for one in reversed(script.documents):
-        rest = rest[: one.start] + rest[one.end :]
-    flat = _Scanner(rest, is_flat=True).scanned()
+    flat = _Scanner(without_documents(text, script), is_flat=True).scanned()
     for command in script.commands:
         command.words[:] = (word for word in command.words if not _SUBSTITUTES.search(word.raw))
     return [script, flat]
+
+
+def without_documents(text: str, script: Script) -> str:
+    """Return `text` without the lines of its here-documents, `script` being what it consists of."""
+    for one in reversed(script.documents):
+        text = text[: one.start] + text[one.end :]
+    return text
 
 
 def words_at_each_sign(text: str) -> list[str]:
@@ -154,13 +158,9 @@ def words_at_each_sign(text: str) -> list[str]:
 
 def without_remarks(command: str) -> str:
     """Return a command without what a shell takes for remarks, as in `ls  # all's well`."""
-    if "#" not in command:
-        return command
-    kept, at = list[str](), 0
-    for start, end in parsed(command, remarks=True).remarks:
-        kept.append(command[at:start])
-        at = end
-    return "".join((*kept, command[at:]))
+    for start, end in reversed(parsed(command, remarks=True).remarks if "#" in command else ()):
+        command = command[:start] + command[end:]
+    return command
 
 
 def without_quotes(text: str) -> str:

@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from itertools import dropwhile
 
-from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, SimpleCommand, parsed
+from hub.guard.text.shell import (
+    QUOTE_SIGNS,
+    QUOTED,
+    CommandWord,
+    Script,
+    SimpleCommand,
+    parsed,
+    without_documents,
+)
 
-_ODD_SPACE = re.compile(r"[^\S \t\n]")
+_ODD = re.compile(r"[^\S \t\n]|(?<!\$)\(\(")
+"""A space that few shells take for one, and what is calculated: `((1 << x))`."""
 _LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n])*\")+")
 _EXPANDED = r"\$(?:\w|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
 """A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
@@ -17,7 +26,8 @@ _SURE = re.compile(
 )
 _SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "\n", "(", ")"})
 _PLAIN_NAME = re.compile(r"[\w./-]+")
-_RUNS = re.compile(r"\$\(|`")
+_RUNS = re.compile(r"\$\(|`|\\\n")
+"""Signs that a shell runs something in lines, or joins two of them, which may end there."""
 _OF_DOCUMENT = frozenset({"<<", "<<-"})
 _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
@@ -25,7 +35,7 @@ _ENDS_REMARK = re.compile(r"[;&|<>$'\"\\`]")
 """Signs in a remark that a shell that knows none may run."""
 _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
-_USES_LINES = re.compile(rf"{_RENAMES.pattern}|{_RUNS.pattern}|--files")
+_USES_LINES = re.compile(rf"{_RENAMES.pattern}|\$\(|`|--files")
 """The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
 _RUN_NOTHING = frozenset(
     {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
@@ -78,9 +88,8 @@ def sure_script(text: str) -> list[SimpleCommand]:
     """Return the same with those that only have redirections."""
     script = parsed(text, remarks=True)
     remarks = (text[start:end] for start, end in script.remarks)
-    # A quote in the lines of a here-document is none.
-    rest = text if script.documents else QUOTED.sub("", text)
-    if not (script.is_closed and has_only_texts(text, script)) or _ODD_SPACE.search(rest):
+    rest = QUOTED.sub("", without_documents(text, script))
+    if not (script.is_closed and has_only_texts(text, script)) or _ODD.search(rest):
         return []
     if any(map(QUOTE_SIGNS.search, remarks)):
         return []
@@ -137,9 +146,8 @@ def without_lines(command: str) -> str:
     Nothing opens the words in them without a shell, and the command does not run the files, unless
     tests do. So it is with a text for a program: `git commit -F - <<'E'`.
     """
-    script, kept = parsed(command, remarks=True), command
-    for one in reversed(script.documents):
-        kept = kept[: one.start] + kept[one.end :]
+    script = parsed(command, remarks=True)
+    kept = without_documents(command, script)
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
     is_written = all(map(runs_nothing, commands)) or all(map(_opens_no_line, commands))
     return kept if commands and is_written and not _USES_LINES.search(kept) else command
