@@ -13,7 +13,7 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -287,6 +287,7 @@ async def walk(setting: SharingSetting, changes: list[Change], calls: list[Askin
 
 
 @pytest.mark.long
+@settings(max_examples=settings().max_examples // 2)  # each is dozens of calls
 @given(SETTINGS, CHANGING, CALLS)
 def test_a_call_goes_by_a_cached_route_only_if_a_resolved_one_would_admit_it(
     setting: SharingSetting, changes: list[Change], calls: list[Asking]

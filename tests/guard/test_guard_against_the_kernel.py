@@ -35,7 +35,7 @@ LINKED = Tree(
     )
 )
 # Each is some hundred calls: enough of them for a build, and rounds of a minute in `make fuzz`.
-TRIES = max(140, settings().max_examples // 5)
+TRIES = max(70, settings().max_examples // 5)
 # As many as find what a weaker guard lets through.
 FINDS = 400
 tried = settings(

@@ -84,8 +84,10 @@ def _login(options: Namespace) -> int:
         return _list(config, machine, options)
     server = _with_login(config, options.server)
     files = _files(machine, server)
-    from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
+    from hub.cli.command_line import lean  # noqa: PLC0415 - which imports this
 
+    with lean():
+        from hub.cli.logins.logging_in import perform  # noqa: PLC0415 - loads the SDK's client
     return perform(options, server, files, config, machine)
 
 

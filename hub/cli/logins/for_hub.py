@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
-from pathlib import Path
-from threading import Thread
+from hub.cli.command_line import lean
 
-import msgspec
-from anyio import from_thread
-from anyio.lowlevel import EventLoopToken, current_token
-from msgspec.structs import replace
+with lean():  # the SDK's client is large
+    import os
+    import sys
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager, nullcontext
+    from functools import partial
+    from pathlib import Path
+    from threading import Thread
 
-from hub.cli.logins.flow import LoginFailedError, with_granted
-from hub.cli.logins.redirect import Redirect, listening, logged_in_by
-from hub.logins.login import Login
-from hub.logins.login_files import LoginFiles
-from hub.logins.login_process import (
-    CameBack,
-    LoginKept,
-    LoginNews,
-    LoginOrder,
-    LoginPage,
-    LoginRefused,
-)
-from hub.secrets.values import SecretError
-from hub.system.this_process import run_loop
+    import msgspec
+    from anyio import from_thread
+    from anyio.lowlevel import EventLoopToken, current_token
+    from msgspec.structs import replace
+
+    from hub.cli.logins.flow import LoginFailedError, with_granted
+    from hub.cli.logins.redirect import Redirect, listening, logged_in_by
+    from hub.logins.login import Login
+    from hub.logins.login_files import LoginFiles
+    from hub.logins.login_process import (
+        CameBack,
+        LoginKept,
+        LoginNews,
+        LoginOrder,
+        LoginPage,
+        LoginRefused,
+    )
+    from hub.secrets.values import SecretError
+    from hub.system.this_process import run_loop
 
 
 def main() -> None:
