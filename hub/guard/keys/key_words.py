@@ -243,6 +243,11 @@ def is_content(key: str) -> bool:
     return _last_word(key) in vocabulary.CONTENT_WORDS
 
 
+def is_locator(key: str) -> bool:
+    """Return whether `key` takes a URL or the like: `/users` is a path of a web server there."""
+    return _last_word(key) in vocabulary.LOCATOR_WORDS
+
+
 def is_data(key: str) -> bool:
     """Return whether `key` may take a file's content, without a word that says so clearly."""
     return _last_word(key) in vocabulary.DATA_WORDS
@@ -312,6 +317,8 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if not named[1] and head not in vocabulary.LABEL_WORDS | vocabulary.MEASURES:
         first = next((word for word in words if word in vocabulary.FIRST_PATH_WORDS), "")
         named = (Kind.PATH, first) if first else named
+    if before in vocabulary.OUTPUT_WORDS and head in vocabulary.FORMATS:
+        return Kind.WEAK, f"{before} {head}"
     is_typed = before == "send" and head == "text"
     if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""

@@ -94,6 +94,9 @@ PAYLOAD_WORDS = _words(
     " password passphrase element"
 )
 VIRTUAL_WORDS = _words("endpoint route")
+OUTPUT_WORDS = _words("output out dest destination save export")
+FORMATS = _words("html css md markdown xml js javascript ts typescript sql")
+"""After one of these words a file that is written, as in `output_md`; else its text."""
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 COMMAND_WORDS = SHELL_WORDS | _words("commandline cmdline arg argv argument flag exec invocation")
 ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
