@@ -12,7 +12,7 @@ from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision, takes_arguments
-from hub.guard.keys.nodes import FOR_SHELL
+from hub.guard.keys.nodes import FOR_SHELL, IN_CONTAINER
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
 from hub.guard.named_folders import NamedFolders
@@ -24,6 +24,7 @@ from hub.guard.text.sure_commands import without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
+_PLAIN_WORDS = re.compile(r"[\w./:=@,%+ -]+", re.ASCII)
 _QUOTING = re.compile(r"['\"\\]")
 _FIRST_REMARKS = re.compile(
     # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.
@@ -212,11 +213,14 @@ def is_option(candidate: PathCandidate) -> bool:
 def _as_run(candidate: PathCandidate, value: str) -> str:
     """Return a value; of a command without the remarks that it starts with.
 
+    What runs in a container is behind the words that start it there.
     Without a shell there is no program called `#`, unless another argument names the program. Of a
     command for a shell also without the lines that it writes to files.
     """
     if candidate.kind is not Kind.COMMAND:
         return value
+    if candidate.why is IN_CONTAINER and _PLAIN_WORDS.fullmatch(value):
+        return f"docker exec x {value}"
     is_line = candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])
     value = value if is_line else _FIRST_REMARKS.sub("", value)
     return without_lines(value) if "<<" in value and candidate.why is FOR_SHELL else value

@@ -243,9 +243,13 @@ def is_content(key: str) -> bool:
     return _last_word(key) in vocabulary.CONTENT_WORDS
 
 
-def is_locator(key: str) -> bool:
-    """Return whether `key` takes a URL or the like: `/users` is a path of a web server there."""
-    return _last_word(key) in vocabulary.LOCATOR_WORDS
+def is_named_argument(key: str, owner: str) -> bool:
+    """Return whether the member `key` of `owner` is a URL, or a named argument of a tool.
+
+    So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`.
+    """
+    is_url = _last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
+    return is_url or takes_arguments(owner[-LONGEST_KEY:])
 
 
 def is_data(key: str) -> bool:

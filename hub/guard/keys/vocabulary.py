@@ -114,6 +114,8 @@ GOES_ELSEWHERE = _table(
     " | command cmd entrypoint env environment envVars env_vars",
     "container container_id containerId container_name pod pod_name podName"
     " | exec execute run | command cmd",
+    "service service_name serviceName | compose | exec run | command cmd",
+    "| playbook ansible | extra_vars extraVars",
     "url uri endpoint | body headers",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload params query",
@@ -200,15 +202,19 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
-REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git repository"}
+REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "drive id"} | {
+    "git repository"
+}
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
+DRIVES = _words("drive onedrive dropbox sharepoint")
+"""In a tool's name: the same."""
 SAYS_ON_DISK = _says(
     r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
     r"|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
-ELSEWHERE = _words("remote sftp")
+ELSEWHERE = _words("remote sftp ftp cloud bucket blob hdfs")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
@@ -217,7 +223,7 @@ SAYS_ELSEWHERE = _says(
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
     r"|maildir)).*"
     r"|(?!.*\b(?:host|local|machine|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
-    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod)|(?:your )?"
+    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod|bucket)|(?:your )?"
     r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
     r"(?! (?:file|folder|directory|format)s?\b).*"
 )
@@ -316,7 +322,7 @@ SAYS_NAMED_FILE = _says(
     r"|\s*where (?:to (?:find|read|load|write|save|store)|the \w+ (?:lives|is (?:stored|kept)))\b"
     r"|\s*(?:datei|fichier|archivo|fichero|arquivo)\b(?!-)"
     r"|\s*[^\W\d_a-z]{0,9}(?:文件|ファイル|파일)(?=\s*(?:[^\w\s]|$))"
-    r"|[^\n]{1,9}(?:または|或|또는)[^\n]{0,6}(?:文件|路径|路徑|ファイル|パス|파일|경로)"
+    r"|[^\n]{1,9}(?:または|或|또는)[^\n]{0,6}(?:文件|路径|ファイル|パス|파일|경로)"
     r"|[^.;\n]{0,60}\b(?:relative to (?:the |your )?(?:vault|workspace)|vault-relative)\b"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
