@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache, partial
 
+from msgspec.structs import replace
+
 from hub.guard.arguments import PathCandidate
 from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
@@ -14,7 +16,7 @@ from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision, takes_arguments
 from hub.guard.keys.nodes import FOR_SHELL, IN_CONTAINER
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
+from hub.guard.local_paths import SHORTEST_ENCODED, WILDCARD, LocalPaths, doubt_about, is_encoded
 from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
@@ -79,6 +81,7 @@ class Judge:
         if (
             candidate.kind is Kind.PATH
             and isinstance(value, str)
+            and len(value) < SHORTEST_ENCODED
             and self._posix
             and is_plain(value)
             and reads_once(value)
@@ -106,6 +109,8 @@ class Judge:
                 "a revision must not begin with '-': the program would read it as an option",
             )
             return
+        if candidate.kind is Kind.PATH and is_encoded(value):
+            candidate = replace(candidate, kind=Kind.WEAK)
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
         try:
             if candidate.is_repeated and not self._tracer.beside():

@@ -1226,3 +1226,29 @@ def test_commands_of_windows_are_judged_word_by_word() -> None:
         for command in (*EVERYDAY_ON_WINDOWS, *HOSTILE_ON_WINDOWS)
     }
     assert [one for one, admitted in verdicts.items() if admitted] == [*EVERYDAY_ON_WINDOWS]
+
+
+_JPEG = f"/9j/4AAQSkZJRgABAQ{'A+b/9' * 60}=="
+
+
+@pytest.mark.parametrize(
+    ("value", "admitted"),
+    [
+        (_JPEG, True),
+        (f"data:image/jpeg;base64,{_JPEG}", True),
+        (_JPEG * 20, False),
+        (_JPEG[:-2] * 20, True),
+        (f"/etc{_JPEG}", False),
+        (f"out{_JPEG}", False),
+        (f"/9j/../etc{_JPEG}", False),
+        (_JPEG[:100], False),
+    ],
+)
+def test_base64_under_the_name_of_a_path_is_the_content_of_a_file(
+    tmp_path: Path, value: str, *, admitted: bool
+) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    schema: Json = {"properties": {"file": {"type": "string"}}}
+    guard = compile_tool(schema, read_only=False, policy=DEFAULT, name="upload")
+    verdict = decide(tool_call({"file": value}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
