@@ -18,6 +18,7 @@ from hub.guard.keys.key_words import (
     is_in_document,
     is_measure,
     is_mount,
+    is_named_argument,
     is_plural,
     named_in,
 )
@@ -247,10 +248,9 @@ def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bo
     is_text = at.inherited is _PATH and isinstance(member, str)
     if is_text and ("/" in key or _EXTENSION.search(key)):
         return _NEUTRAL, True
-    if kind is _PAYLOAD:
-        leads = at.inherited is _PATH and not is_content(key[-LONGEST_KEY:])
-        return (_WEAK if leads else kind), False
-    if kind is not _NEUTRAL:
+    if kind is _PAYLOAD and at.inherited is _PATH and not is_content(key[-LONGEST_KEY:]):
+        return _WEAK, False
+    if kind is not _NEUTRAL or (at.inherited is not _PATH and is_named_argument(key, at.key)):
         return kind, False
     if is_text and (is_plural(at.key) or is_data(key[-LONGEST_KEY:])) and _is_content(member):
         return kind, True

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from functools import cache, partial
 
+from msgspec.structs import replace
+
 from hub.guard.arguments import PathCandidate
 from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
 from hub.guard.keys.key_words import LONGEST_KEY, is_revision, takes_arguments
-from hub.guard.keys.nodes import FOR_SHELL
+from hub.guard.keys.nodes import FOR_SHELL, IN_CONTAINER
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
+from hub.guard.local_paths import SHORTEST_ENCODED, WILDCARD, LocalPaths, doubt_about, is_encoded
 from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import is_plain, reads_once
@@ -24,6 +26,7 @@ from hub.guard.text.sure_commands import script_of, without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
+_PLAIN_WORDS = re.compile(r"[\w./:=@,%+ -]+", re.ASCII)
 _QUOTING = re.compile(r"['\"\\]")
 _FIRST_REMARKS = re.compile(
     # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.
@@ -78,6 +81,7 @@ class Judge:
         if (
             candidate.kind is Kind.PATH
             and isinstance(value, str)
+            and len(value) < SHORTEST_ENCODED
             and self._posix
             and is_plain(value)
             and reads_once(value)
@@ -105,6 +109,8 @@ class Judge:
                 "a revision must not begin with '-': the program would read it as an option",
             )
             return
+        if candidate.kind is Kind.PATH and is_encoded(value):
+            candidate = replace(candidate, kind=Kind.WEAK)
         self._tracer.beside = cache(partial(self._folders.beside, candidate))
         self._tracer.around = cache(partial(self._folders.around, candidate))
         try:
@@ -169,12 +175,14 @@ class Judge:
     def _as_run(self, candidate: PathCandidate, value: str) -> str:
         """Return a value; of a command without the remarks that it starts with.
 
-        Without a shell there is no program called `#`, unless another argument names the program.
-        Of `bash -c '...'` the script, and of a command for a shell all but the lines that it writes
-        to files.
+        What runs in a container is behind the words that start it there. Without a shell there is
+        no program called `#`, unless another argument names the program. Of `bash -c '...'` the
+        script, and of a command for a shell all but the lines that it writes to files.
         """
         if candidate.kind is not Kind.COMMAND:
             return value
+        if candidate.why is IN_CONTAINER and _PLAIN_WORDS.fullmatch(value):
+            return f"docker exec x {value}"
         if not (candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])):
             value = _FIRST_REMARKS.sub("", value)
             value = script_of(value) if self._posix else value

@@ -38,6 +38,8 @@ _FOREIGN = re.compile(r"\s*content://", re.I)
 _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
+_ENCODED = re.compile(r"(?:data:[\w.+/-]*;base64,)?[A-Za-z0-9+/]+={0,2}", re.ASCII)
+SHORTEST_ENCODED = 256
 _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
@@ -159,6 +161,11 @@ class LocalPaths(Struct, frozen=True):
     def _is_whole(self, text: str, value: str) -> bool:
         """Return whether a text is the whole value or a reading of it, not a part."""
         return text == value or text in readings(value, replace(self.reader, whole=True))
+
+
+def is_encoded(value: str) -> bool:
+    """Return whether a value under a path's name is more likely a file's content, in base64."""
+    return len(value) >= SHORTEST_ENCODED and _ENCODED.fullmatch(value) is not None
 
 
 def doubt_about(text: str, kind: Kind) -> str | None:

@@ -608,9 +608,24 @@ _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
     ("tool", "key", "schema", "value", "admitted"),
     [
         ("pods_exec", "command", _LIST, ["cat", "/etc/hosts"], True),
-        ("pods_exec", "command", _LIST, "cat /etc/hosts", False),
-        ("exec_in_pod", "command", _TEXT, "cat /etc/hosts", False),
+        ("exec_in_pod", "command", _TEXT, "cat /etc/hosts", True),
+        ("exec_in_pod", "command", _TEXT, "ls; cat /etc/hosts", False),
+        ("exec_in_pod", "command", _TEXT, "ls > /etc/x", False),
+        ("exec_in_pod", "command", _TEXT, '"; cat /etc/hosts; "', False),
+        ("exec_in_pod", "command", _TEXT, "ls\ncat /etc/hosts", False),
         ("exec_in_pod", "command", _WORDS, ["cat", "/etc/hosts"], False),
+        ("run_playbook", "extra_vars", _OBJECT, {"app_dir": "/etc", "log": "../x"}, True),
+        ("run_playbook", "extra_vars", _WORDS, "@/etc/hosts", False),
+        ("drive_list", "folder_path", _TEXT, "/Documents/Reports", True),
+        ("drive_list", "folder_path", _TEXT, "/etc", False),
+        ("drive_upload", "local_path", _TEXT, "/new/x", False),
+        ("call", "args", _OBJECT, {"topic": "/etc hosts"}, True),
+        ("call", "args", _OBJECT, {"topic": "/etc/hosts"}, False),
+        ("call", "args", _OBJECT, {"x": "../x"}, False),
+        ("call", "config", _OBJECT, {"url": "/users/{id}", "baseUrl": "/api"}, True),
+        ("call", "config", _OBJECT, {"url": "/etc/hosts"}, False),
+        ("call", "config", _OBJECT, {"x": "/users/1"}, False),
+        ("call", "path", _OBJECT, {"url": "/users/1"}, False),
         ("exec_in_pod", "files", _LIST, ["/etc/hosts"], False),
         ("create_container", "environment", _OBJECT, {"HOME": "/root", "X": "../x"}, True),
         ("create_container", "environment", _OBJECT, {"HOME": "file:///etc/passwd"}, False),
@@ -688,7 +703,12 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("load", "table", "files", _LIST, ["/etc/hosts"], False),
         ("search", "index", "query_body", _OBJECT, _PLACES_IN_IT, True),
         ("docker_exec", "container_id", "command", _LIST, ["cat", "/etc/hosts"], True),
-        ("docker_exec", "container_id", "command", _TEXT, "cat /etc/hosts", False),
+        ("docker_exec", "container_id", "command", _TEXT, "cat /etc/hosts", True),
+        ("docker_exec", "container_id", "command", _TEXT, "ls | tee /etc/hosts", False),
+        ("compose_exec", "service", "command", _LIST, ["cat", "/etc/hosts"], True),
+        ("compose_exec", "service", "command", _TEXT, "cat /etc/hosts", True),
+        ("exec", "service", "command", _LIST, ["cat", "/etc/hosts"], False),
+        ("list", "drive_id", "path", _TEXT, "/Documents", True),
         ("docker_cp", "container_id", "command", _LIST, ["cat", "/etc/hosts"], False),
         ("redis_restore", "ttl", "path", _TEXT, "/etc/hosts", False),
         ("kv_set", "ttl", "key", _TEXT, "/etc/hosts", False),
@@ -1206,3 +1226,29 @@ def test_commands_of_windows_are_judged_word_by_word() -> None:
         for command in (*EVERYDAY_ON_WINDOWS, *HOSTILE_ON_WINDOWS)
     }
     assert [one for one, admitted in verdicts.items() if admitted] == [*EVERYDAY_ON_WINDOWS]
+
+
+_JPEG = f"/9j/4AAQSkZJRgABAQ{'A+b/9' * 60}=="
+
+
+@pytest.mark.parametrize(
+    ("value", "admitted"),
+    [
+        (_JPEG, True),
+        (f"data:image/jpeg;base64,{_JPEG}", True),
+        (_JPEG * 20, False),
+        (_JPEG[:-2] * 20, True),
+        (f"/etc{_JPEG}", False),
+        (f"out{_JPEG}", False),
+        (f"/9j/../etc{_JPEG}", False),
+        (_JPEG[:100], False),
+    ],
+)
+def test_base64_under_the_name_of_a_path_is_the_content_of_a_file(
+    tmp_path: Path, value: str, *, admitted: bool
+) -> None:
+    (tmp_path / "out").symlink_to("/etc")
+    schema: Json = {"properties": {"file": {"type": "string"}}}
+    guard = compile_tool(schema, read_only=False, policy=DEFAULT, name="upload")
+    verdict = decide(tool_call({"file": value}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted

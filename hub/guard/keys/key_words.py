@@ -243,6 +243,15 @@ def is_content(key: str) -> bool:
     return _last_word(key) in vocabulary.CONTENT_WORDS
 
 
+def is_named_argument(key: str, owner: str) -> bool:
+    """Return whether the member `key` of `owner` is a URL, or a named argument of a tool.
+
+    So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`.
+    """
+    is_url = _last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
+    return is_url or takes_arguments(owner[-LONGEST_KEY:])
+
+
 def is_data(key: str) -> bool:
     """Return whether `key` may take a file's content, without a word that says so clearly."""
     return _last_word(key) in vocabulary.DATA_WORDS
@@ -312,6 +321,8 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if not named[1] and head not in vocabulary.LABEL_WORDS | vocabulary.MEASURES:
         first = next((word for word in words if word in vocabulary.FIRST_PATH_WORDS), "")
         named = (Kind.PATH, first) if first else named
+    if before in vocabulary.OUTPUT_WORDS and head in vocabulary.FORMATS:
+        return Kind.WEAK, f"{before} {head}"
     is_typed = before == "send" and head == "text"
     if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
@@ -29,6 +29,8 @@ from hub.values import Json, JsonObject, object_or_empty
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
+IN_CONTAINER = "a command that is run in a container"
+"""Why a command is judged as what is behind `docker exec x`."""
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
@@ -165,8 +167,13 @@ def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     return replace(shape, properties={**shape.properties, "pattern": text})
 
 
-def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNode:
-    """Return the shape with what the tool's name, and an argument `shell`, tell of the others."""
+def said_by_its_name(
+    shape: ArgumentNode, tool: str, schema: Json, elsewhere: Collection[str]
+) -> ArgumentNode:
+    """Return the shape with what the tool's name, and an argument `shell`, tell of the others.
+
+    A command that goes `elsewhere` is run in a container.
+    """
     declared = object_or_empty(object_or_empty(schema).get("properties"))
     is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
@@ -180,6 +187,8 @@ def said_by_its_name(shape: ArgumentNode, tool: str, schema: Json) -> ArgumentNo
             known[key] = replace(node, kind=Kind.COMMAND, why=why)
         elif node.kind in _TEXTS and key in SCRIPTS and runs:
             known[key] = replace(node, why=IN_A_LANGUAGE)
+        elif node.kind is Kind.COMMAND and key in elsewhere and not is_run:
+            known[key] = replace(node, why=IN_CONTAINER)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
             known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}

@@ -71,10 +71,11 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    shape = _Compiler(schema, most, set(_arguments_elsewhere(tool, schema)), tool).shape()
+    elsewhere = set(_arguments_elsewhere(tool, schema))
+    shape = _Compiler(schema, most, elsewhere, tool).shape()
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = looking_for_its_pattern(shape)
-    shape = said_by_its_name(shape, tool, schema)
+    shape = said_by_its_name(shape, tool, schema, elsewhere)
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
@@ -244,6 +245,7 @@ class _Compiler:
         said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
         is_named = not self._beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
         is_named = is_named or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
+        is_named = is_named or not vocabulary.DRIVES.isdisjoint(words_of(self._tool))
         return is_named and not vocabulary.SAYS_ON_DISK.search(said)
 
     def _says(self, named: Verdict, described: str) -> Verdict:

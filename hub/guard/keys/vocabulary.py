@@ -94,6 +94,9 @@ PAYLOAD_WORDS = _words(
     " password passphrase element"
 )
 VIRTUAL_WORDS = _words("endpoint route")
+OUTPUT_WORDS = _words("output out dest destination save export")
+FORMATS = _words("html css md markdown xml js javascript ts typescript sql")
+"""After one of these words a file that is written, as in `output_md`; else its text."""
 SHELL_WORDS = _words("command cmd shell bash sh zsh powershell pwsh cli")
 COMMAND_WORDS = SHELL_WORDS | _words("commandline cmdline arg argv argument flag exec invocation")
 ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
@@ -111,6 +114,8 @@ GOES_ELSEWHERE = _table(
     " | command cmd entrypoint env environment envVars env_vars",
     "container container_id containerId container_name pod pod_name podName"
     " | exec execute run | command cmd",
+    "service service_name serviceName | compose | exec run | command cmd",
+    "| playbook ansible | extra_vars extraVars",
     "url uri endpoint | body headers",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload params query",
@@ -197,15 +202,19 @@ PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
-REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "git repository"}
+REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "drive id"} | {
+    "git repository"
+}
 """Beside one of these a path may be one in a repository of another machine."""
 SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
+DRIVES = _words("drive onedrive dropbox sharepoint")
+"""In a tool's name: the same."""
 SAYS_ON_DISK = _says(
     r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
     r"|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
-ELSEWHERE = _words("remote sftp")
+ELSEWHERE = _words("remote sftp ftp cloud bucket blob hdfs")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
@@ -214,7 +223,7 @@ SAYS_ELSEWHERE = _says(
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
     r"|maildir)).*"
     r"|(?!.*\b(?:host|local|machine|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
-    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod)|(?:your )?"
+    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod|bucket)|(?:your )?"
     r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
     r"(?! (?:file|folder|directory|format)s?\b).*"
 )
@@ -303,13 +312,18 @@ SAYS_FILE = _says(
 """The path is a file path, even if `SAYS_OTHER` matches too."""
 SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
-    r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per)\b)"
+    r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per|about)\b)"
     r"(?:[\w'/+#()-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
-    r"|location)(?: ?name)?(?: ?\([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
-    r"| (?:with|containing|including|for|in|of|on|whose|that)\b"
-    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match"
+    r"|location|destination)(?: ?name)?(?: ?\([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"| (?:with|containing|including|holding|for|in|of|on|whose|that)\b"
+    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match(?! against)"
     r"|(?:search|look) for))"
-    r"|[^.;\n]{0,60}\brelative to (?:the |your )?(?:vault|workspace)\b"
+    r"|\s*(?:\w+ ){1,4}to (?:open|load)\b|\s*(?:e\.g\. )?[\w/-]+\.[a-z]{2,4}\s*(?:\n|$)"
+    r"|\s*where (?:to (?:find|read|load|write|save|store)|the \w+ (?:lives|is (?:stored|kept)))\b"
+    r"|\s*(?:datei|fichier|archivo|fichero|arquivo)\b(?!-)"
+    r"|\s*[^\W\d_a-z]{0,9}(?:文件|ファイル|파일)(?=\s*(?:[^\w\s]|$))"
+    r"|[^\n]{1,9}(?:または|或|또는)[^\n]{0,6}(?:文件|路径|ファイル|パス|파일|경로)"
+    r"|[^.;\n]{0,60}\b(?:relative to (?:the |your )?(?:vault|workspace)|vault-relative)\b"
 )
 """The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
 SAYS_NAMED_BY_PATH = _says(
@@ -349,13 +363,15 @@ SAYS_CONTENT = _says(
 _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
-    r"|for(?! an? | \w+s\b))|(?:find|filter|match(?:es)?) (?:(?:files? )?by|files)"
+    r"|for(?! an? | \w+s\b))|(?:find|filter|search|match(?:es)?) (?:(?:files? )?by|files)"
     r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
     rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
     r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
     rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
     r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
-    r"|\((?:[^()]*\W)?path\b|\bstarts? with @"
+    r"|\((?:[^()]*\W)?(?:path|filename)\b|\bstarts? with @|\bon (?:the )?disk\b|\bfile://"
+    r"|\b(?:(?:can|could|may|might) (?:also )?(?:be|name|point to)|(?:if|when) it (?:is|names)"
+    r"|accepts) (?:(?:an?|the) )?(?:\w+ )?(?:file|path)\b|\b(?:file|exists) at this path\b"
     r"|(?<!\w)@(?:file|path| syntax| to (?:include|read|load|refer)|[\w/]+\.\w)))"
 )
 """The argument is either a text itself, or the path of a file with the text."""

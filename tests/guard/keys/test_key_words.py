@@ -32,6 +32,7 @@ PAYLOADS = """
     content text body sql query xpath jsonpath jq_path x_path
     content_base64 old_string file_contents text_to_find text_in_file content_of_file
     observations facts matchers content_after text_before code_edit content_block
+    output_text input_md
 """
 VIRTUAL = """
     url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
@@ -39,7 +40,7 @@ VIRTUAL = """
 """
 EITHER = """
     contentFrom content_from_file body_at_path messageToFile sqlFromFile
-    save_to_file loadFromPath
+    save_to_file loadFromPath output_md exportHtml
     path_or_content file_or_text textOrFile html_or_file fileOrQuery path_or_description
 """
 COMMANDS = (
