@@ -39,7 +39,7 @@ _NAMED = frozenset({Kind.PATH, Kind.WEAK})
 WILDCARD = re.compile(r"[*?\[{(|^$]")
 _BASE64 = re.compile(r"[A-Za-z0-9+/]{16,}={0,2}")
 _ENCODED = re.compile(r"(?:data:[\w.+/-]*;base64,)?[A-Za-z0-9+/]+={0,2}", re.ASCII)
-SHORTEST_ENCODED = 256
+SHORTEST_ENCODED, _LENGTH_OF_A_NAME = 256, 12
 _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
@@ -165,7 +165,8 @@ class LocalPaths(Struct, frozen=True):
 
 def is_encoded(value: str) -> bool:
     """Return whether a value under a path's name is more likely a file's content, in base64."""
-    return len(value) >= SHORTEST_ENCODED and _ENCODED.fullmatch(value) is not None
+    has_few_names = value.count("/") * _LENGTH_OF_A_NAME < len(value) >= SHORTEST_ENCODED
+    return has_few_names and _ENCODED.fullmatch(value) is not None
 
 
 def doubt_about(text: str, kind: Kind) -> str | None:

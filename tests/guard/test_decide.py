@@ -1228,7 +1228,7 @@ def test_commands_of_windows_are_judged_word_by_word() -> None:
     assert [one for one, admitted in verdicts.items() if admitted] == [*EVERYDAY_ON_WINDOWS]
 
 
-_JPEG = f"/9j/4AAQSkZJRgABAQ{'A+b/9' * 60}=="
+_JPEG = f"/9j/4AAQSkZJRgABAQ{'A+b0Qx3zRkLm7/9w' * 20}=="
 
 
 @pytest.mark.parametrize(
@@ -1242,6 +1242,7 @@ _JPEG = f"/9j/4AAQSkZJRgABAQ{'A+b/9' * 60}=="
         (f"out{_JPEG}", False),
         (f"/9j/../etc{_JPEG}", False),
         (_JPEG[:100], False),
+        ("/" + "ab/" * 100, False),
     ],
 )
 def test_base64_under_the_name_of_a_path_is_the_content_of_a_file(
