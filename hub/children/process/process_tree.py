@@ -69,8 +69,8 @@ class EndGraces(Struct, frozen=True):
     term_at_end: float = 0.5
     kill: float = PATIENCE
     """For a process tree to be gone after SIGKILL."""
-    exit: float = 0.2
-    """To wait for the exit code after the end of the output."""
+    exit: float = 1.0
+    """To wait for the exit code after the end of the output: another process has to tell it."""
     noticed: float = 1.0
     """To wait until the exit of a terminated process is noticed."""
     look_again: float = 1.0
