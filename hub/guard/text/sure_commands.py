@@ -9,7 +9,7 @@ from hub.guard.text.shell import QUOTE_SIGNS, QUOTED, CommandWord, Script, Simpl
 
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
 _LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n])*\")+")
-_EXPANDED = r"\$(?:\w|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
+_EXPANDED = r"\$(?:[\w?#]|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
 """A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
 _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
