@@ -364,8 +364,8 @@ def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[st
             given = [(texts[1], value) for value in texts[3:]] or [(texts[-1], "")]
         for name, value in given:
             values.setdefault(name, []).append(value)
-    known = {name: of for name, of in values.items() if all(map(_FOLDER.fullmatch, of))}
-    return {name: of for name, of in known.items() if name not in env}
+    few = {name: of for name, of in values.items() if len(of) <= _MOST_PLACES and name not in env}
+    return {name: of for name, of in few.items() if all(map(_FOLDER.fullmatch, of))}
 
 
 def _from_its_link(command: str, places: RelativeStarts) -> str:
