@@ -11,6 +11,7 @@ from typing import Protocol, TypeAlias
 
 from msgspec import Struct
 
+from hub.guard.text.expansion import VARIABLE
 from hub.guard.text.shell import CommandWord, SimpleCommand
 from hub.guard.text.sure_commands import (
     DEVELOPS,
@@ -21,26 +22,30 @@ from hub.guard.text.sure_commands import (
 )
 
 _GIVES = re.compile(r"([A-Za-z_]\w*)(\+|\[[^=]*)?=(.*)", re.ASCII | re.DOTALL)
-_DEFAULT = re.compile(r"\$\{(\w+):?=")
-_GIVEN = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})", re.ASCII)
 _GIVES_OTHERWISE = re.compile(
-    r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b"
+    r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b|\$\{\w+:?="
 )
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
 _FOLDER = re.compile(r"[\w./@][\w./@+-]*")
-_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|:")
+_PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|[:.]")
 _SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _BEFORE_PROGRAM = {"command", "builtin", "time", "-p", "--"}
 _MOVES = {"cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"}
 """What else may change the folder that a command runs in, or how `cd` does so."""
 _OTHER_CD = re.compile(r"CDPATH|IFS|PWD=|\bphysical\b|\bset (?:-\w+ )*-\w*P")
 """Signs that `cd` leads elsewhere than it says."""
+_ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
 _CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
 """These make or remove folders, but not what a `..` alone names."""
 _IS_OF_SHELL = _CHANGES_FOLDERS | {
-    *("cd", "set", "export", "echo", "true", "for", "if", "while", "[", "[[", "test", "pwd", ":")
+    *("cd", "set", "export", "echo", "true", "for", "if", "while", "test", "pwd", *"{[:", "[["),
 }
 """These open nothing, even if no shell reads the command."""
+_OPENS_NO_FOLDER = re.compile(
+    r"(?:git (?:add|checkout|clone|commit|fetch|merge|pull|push|rebase|stash|submodule|switch)"
+    r"|(?:npm|pnpm|yarn) (?:ci|run|test)|make|cargo|docker)\b"
+)
+"""Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
     *("printf", "ls", "cat", "head", "tail", "wc", "grep", "rg", "touch", "sleep", "date", "which"),
     *("exit", "break", "continue", "until", "false", "curl", "jq", "diff", "tee", "stat", "ps"),
@@ -48,8 +53,8 @@ _KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
 _SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
 """Not `set -r`, which forbids `cd`."""
 _KEEP_FOLDERS = re.compile(
-    rf"(?:{DEVELOPS}|(?:make|python3?|node)(?! -|.* \S*clean)|cmake(?! -E)|ctest|pip3? install|tsc"
-    r"|uv (?:pip|run|sync)|eslint|git (?:add|commit|diff|fetch|log|push|show|status|tag))\b|\./"
+    rf"(?:{DEVELOPS}|make(?!.* \S*clean)|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
+    r"|uv (?:pip|run|sync)|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint)\b|\./"
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
 _GONE = tuple(
@@ -101,12 +106,12 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
         return command
     commands = sure_script(command) if not renames_programs(command) else []
     words = [word.raw for one in commands[:1] for word in one.given]
-    first = next((one for one in words if not _SET_BEFORE.match(one)), "cd")
-    if first not in _IS_OF_SHELL:
+    words = list(dropwhile(_SET_BEFORE.match, words)) or ["cd"]
+    if not (words[0] in _IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = _values_of(commands, env) if not _GIVES_OTHERWISE.search(command) else {}
     ways = (_Walk(commands, values, places, is_careful=how) for how in (False, True))
-    found = (way.climbs(is_new=first in _CHANGES_FOLDERS) for way in ways)
+    found = (way.climbs(words[0]) for way in ways)
     for start, folder in reversed(next((one for one in found if one is not None), None) or []):
         command = f"{command[:start]}{folder}{command[start:]}"
     return command
@@ -157,8 +162,8 @@ class _Walk:
         self._names = frozenset[str]()
         self._harm = 0
 
-    def climbs(self, *, is_new: bool) -> list[tuple[int, str]] | None:
-        """Return what to put before each `..`, and where. `is_new`: only before one that is alone.
+    def climbs(self, first: str) -> list[tuple[int, str]] | None:
+        """Return what to put before each `..`, and where. `first`: the first program.
 
         None if a loop may start elsewhere the next time.
         """
@@ -170,7 +175,7 @@ class _Walk:
                 words = self._behind_keywords(one)
                 start = sorted(self._start() if words else self._entry)
                 at = start[0] if len(start) == 1 else f"{{{','.join(start)}}}"
-                found += _climbs_of(one, at, is_new=is_new) if start not in ([], ["."]) else ()
+                found += _climbs_of(one, at, first) if start not in ([], ["."]) else ()
                 if words:
                     self._run(one, words)
         except _LostError:
@@ -263,11 +268,9 @@ class _Walk:
 
     def _starts_again(self, starts: _Places, folder: str) -> bool:
         """Return whether a loop that starts in one of `starts` may start again in `folder`."""
-        is_below = self._is_careful and not folder.startswith("..")
-        return any(
-            folder == one or (is_below and (one == "." or folder.startswith(f"{one}/")))
-            for one in starts
-        )
+        is_below = self._is_careful and folder[:2] != ".."
+        above = [f"{one}/".removeprefix("./") for one in starts]
+        return folder in starts or (is_below and any(map(f"{folder}/".startswith, above)))
 
     def _run(self, command: SimpleCommand, words: list[CommandWord]) -> None:
         given = list(takewhile(lambda word: _SET_BEFORE.match(word.raw), words))
@@ -290,14 +293,14 @@ class _Walk:
 
     def _leave(self, *, is_plain: bool) -> None:
         """Note where a loop is left, or starts again, in the midst of it."""
-        loop = next((one for one in reversed(self._open) if one.word not in {"if", "{"}), None)
-        if loop is None or loop.word not in _LOOPS or not is_plain:
+        around = [one for one in self._open if one.word not in {"if", "{"}]
+        if not around or around[-1].word not in _LOOPS or not is_plain:
             raise _LostError
-        loop.done |= self._entry
+        around[-1].done |= self._entry
 
     def _folders(self, word: CommandWord) -> list[str]:
         """Return the folders that a word may name; none if it may be something else."""
-        given = _GIVEN.search(word.text) if _NAMES_FOLDER.fullmatch(word.raw) else None
+        given = VARIABLE.search(word.text) if _NAMES_FOLDER.fullmatch(word.raw) else None
         texts = [word.text] if is_literal(word) else []
         if given is not None:
             name = given[1] or given[2]
@@ -332,7 +335,7 @@ def _may_move(words: list[CommandWord], places: _Places) -> bool:
     texts = [word.text for word in words]
     program = next((text for text in texts if text not in _BEFORE_PROGRAM), "")
     if program == "." or not _MOVES.isdisjoint(texts):
-        return True
+        return _ACTIVATES.fullmatch(" ".join(texts)) is None
     around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
     return "mv" in texts and any(
         text.rstrip("/").rpartition("/")[2] in around or (".." in text and _WILD.search(text))
@@ -352,7 +355,7 @@ def _harm_of(command: SimpleCommand) -> int:
 
 def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the values of the variables that only have names of folders as values."""
-    values, others = dict[str, list[str]](), set(env)
+    values = dict[str, list[str]]()
     for one in commands:
         words = list(dropwhile(lambda word: word.raw in _BEHIND, one.given))
         texts = [word.text for word in words]
@@ -361,12 +364,8 @@ def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[st
             given = [(texts[1], value) for value in texts[3:]] or [(texts[-1], "")]
         for name, value in given:
             values.setdefault(name, []).append(value)
-        others.update(of[1] for word in words for of in _DEFAULT.finditer(word.raw))
-    return {
-        name: of
-        for name, of in values.items()
-        if name not in others and all(map(_FOLDER.fullmatch, of))
-    }
+    few = {name: of for name, of in values.items() if len(of) <= _MOST_PLACES and name not in env}
+    return {name: of for name, of in few.items() if all(map(_FOLDER.fullmatch, of))}
 
 
 def _from_its_link(command: str, places: RelativeStarts) -> str:
@@ -384,8 +383,10 @@ def _from_its_link(command: str, places: RelativeStarts) -> str:
     return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
 
 
-def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tuple[int, str]]:
+def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[int, str]]:
     words = command.words
+    if first not in _IS_OF_SHELL and words[0].raw != "cd":  # without a shell it gets all words
+        return
     # What such a program runs starts in the folder that stands behind its option.
     texts = [word.text for word in words]
     pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
@@ -393,7 +394,7 @@ def _climbs_of(command: SimpleCommand, at: str, *, is_new: bool) -> Iterator[tup
     for word in words if moved is None else words[moved : moved + 2]:
         for climb in _CLIMB.finditer(word.raw):
             if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
-                not is_new or _ABOVE.fullmatch(word.text)
+                first not in _CHANGES_FOLDERS or _ABOVE.fullmatch(word.text)
             ):
                 # `-Ia/../b` has the path `/../b` in it.
                 yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"

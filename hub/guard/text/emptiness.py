@@ -280,7 +280,8 @@ class _Given:
             names = (wholes | {name for name, _ in defaults}) - self._now
             self._now |= names
             self._latest |= names
-            self._by_chance |= names if command.before == "&&" else set[str]()
+            if command.before == "&&" and words[:1] != ["for"]:  # that has one in its loop
+                self._by_chance |= names
 
     def _are_given(self, word: str) -> bool:
         """Return whether a word is all elements of an array that is set to plain words."""

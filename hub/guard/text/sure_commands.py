@@ -18,7 +18,7 @@ from hub.guard.text.shell import (
 _ODD = re.compile(r"[^\S \t\n]|(?<!\$)\(\(")
 """A space that few shells take for one, and what is calculated: `((1 << x))`."""
 _LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n])*\")+")
-_EXPANDED = r"\$(?:\w|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
+_EXPANDED = r"\$(?:[\w?#]|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
 """A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
 _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
