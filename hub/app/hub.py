@@ -23,7 +23,8 @@ from hub.children.slot import ChildSlot
 from hub.config.inheritance import warn_of_missed
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import operator_roots
-from hub.config.own_files import names_record, settled, state_directory, trust_record
+from hub.config.own_files import state_directory
+from hub.config.records import names_record, settled, trust_record
 from hub.config.reload.folders import PathLookup, WritablePlace, writable_places
 from hub.config.reload.tightening import changed_keys
 from hub.config.to_specs import UsableServers, narrowed, usable_servers, warn_of_left_out

@@ -36,7 +36,8 @@ from hub.cli.terminal import trusted_digest
 from hub.config.listening.listen import Listen
 from hub.config.load import config_from_command, config_source, load_config
 from hub.config.models import HubConfig, is_for_principals
-from hub.config.own_files import FOUND, record_key, trust_record
+from hub.config.own_files import FOUND
+from hub.config.records import record_key, trust_record
 from hub.config.source.documents import is_inline
 from hub.config.watch import Watched
 from hub.confinement.confined_launch import this_kernel

@@ -26,7 +26,8 @@ from hub.config.clients.sections import inputs_missing
 from hub.config.fields import is_unread, written_of
 from hub.config.load import load_config
 from hub.config.models import HubConfig, StdioServer
-from hub.config.own_files import FOUND, TrustRecord, digest_of, found_in
+from hub.config.own_files import FOUND, found_in
+from hub.config.records import TrustRecord, digest_of
 from hub.config.source.documents import read
 from hub.errors import UsageError
 from hub.launch.secret_references import CommandSecret

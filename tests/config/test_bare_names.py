@@ -4,7 +4,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.catalog.names import Names, NamesMode
-from hub.config.own_files import moved, names_record, recorded, settled
+from hub.config.records import moved, names_record, recorded, settled
 from hub.paths.resolve import Flavour
 from hub.system.machine import Machine, OsDisk
 from hub.system.private_file import StateFile

@@ -9,7 +9,8 @@ from structlog.testing import capture_logs
 from hub.app.machine import place_of, this_machine
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
-from hub.config.own_files import TrustRecord, digest_of, found_in, trust_record
+from hub.config.own_files import found_in
+from hub.config.records import TrustRecord, digest_of, trust_record
 from hub.errors import ConfigError, StartError
 from hub.paths.resolve import Flavour, parts_of
 from tests.kit.trees import plant

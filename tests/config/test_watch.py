@@ -15,7 +15,7 @@ from hub.config import watch
 from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
-from hub.config.own_files import TrustRecord, digest_of
+from hub.config.records import TrustRecord, digest_of
 from hub.config.reload.folders import PathLookup, WritablePlace
 from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watching
 from hub.errors import ConfigError

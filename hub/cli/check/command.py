@@ -60,7 +60,8 @@ from hub.config.inheritance import missed
 from hub.config.listening.listen import Listen
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_for_principals
-from hub.config.own_files import catalog_directory, following, moved, names_record, recorded
+from hub.config.own_files import catalog_directory
+from hub.config.records import following, moved, names_record, recorded
 from hub.confinement.confined_launch import settle_confinement, this_kernel
 from hub.legible import legible, on_one_line
 from hub.protocol.http_headers import is_loopback

@@ -17,7 +17,7 @@ from hub.app.machine import this_machine
 from hub.children.link import ChildConnection
 from hub.cli.check import command, plans
 from hub.config.models import json_schema
-from hub.config.own_files import BareNames, names_record, recorded, settled
+from hub.config.records import BareNames, names_record, recorded, settled
 from hub.errors import ConfigError, StartError
 from hub.launch.plan import LaunchPlan
 from hub.specs import ServerSpec
