@@ -72,16 +72,19 @@ class Finding(Struct, frozen=True):
 def untold(*events: str) -> None:
     """Keep events out of the log from now on: the command tells them itself.
 
-    Each other event of a server is logged once: a server may print junk without end.
+    A warning of a server that differs only in what the server said is logged once: it may print
+    junk without end.
     """
-    logged: set[tuple[object, object]] = set()
+    logged: set[str] = set()
 
-    def told(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        key = event.get("event"), event.get("server")
-        if key[0] in events or key in logged:
+    def told(_logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        if event["event"] in events:
             raise structlog.DropEvent
-        if key[1] is not None:
-            logged.add(key)
+        if method == "warning" and "server" in event:
+            line = str({**event, "text": "", "error": ""})  # without what it said
+            if line in logged:
+                raise structlog.DropEvent
+            logged.add(line)
         return event
 
     structlog.configure(processors=[told, *structlog.get_config()["processors"]])

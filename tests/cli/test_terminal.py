@@ -72,12 +72,21 @@ def test_without_a_terminal_nothing_is_asked(
     assert capfd.readouterr() == ("", "")
 
 
-def test_what_the_command_tells_is_not_logged_and_other_events_of_a_server_once() -> None:
+def test_what_the_command_tells_is_not_logged_and_junk_of_a_server_once() -> None:
     with capture_logs() as logged:
         untold("down")
         for event, server in (("junk", "a"), ("junk", "a"), ("junk", "b"), ("down", "a")):
-            log.warning(event, server=server)
+            log.warning(event, server=server, text=str(len(logged)), error=f"no {len(logged)}")
+        for name in ("one", "two"):
+            log.warning("left out", server="a", name=name)
         for _ in range(2):
             log.warning("root skipped")
-    told = [(one["event"], one.get("server")) for one in logged]
-    assert told == [("junk", "a"), ("junk", "b"), *[("root skipped", None)] * 2]
+            log.info("stderr", server="a", line="waiting")
+    told = [(one["event"], one.get("server"), one.get("name")) for one in logged]
+    assert told == [
+        ("junk", "a", None),
+        ("junk", "b", None),
+        ("left out", "a", "one"),
+        ("left out", "a", "two"),
+        *[("root skipped", None, None), ("stderr", "a", None)] * 2,
+    ]
