@@ -317,6 +317,7 @@ def _missing(entry: ClientServer, wanted: str, transport: str | None) -> Problem
 NAME: Final = "roots-hub"
 """What the entry is called, unless the user says another name."""
 _PROGRAMS: Final = frozenset({"roots-hub", "roots-hub.exe"})
+_SERVING: Final = (["run"], ["attach"], ["wrap"])
 
 
 def own_entry(client: str, name: str, command: Sequence[str], config: FilePath) -> dict[str, Json]:
@@ -359,7 +360,10 @@ def hub_arguments(argv: Sequence[str]) -> list[str] | None:
     Recognised are `roots-hub`, `python -m hub`, and both behind a runner such as uvx.
     """
     for at, word in enumerate(argv):
-        program = re.split(r"[\\/]", word)[-1].removesuffix(".exe")
+        *folders, last = re.split(r"[\\/]", word)
+        if at and folders and (argv[at - 1][:1] == "-" or argv[at + 1 : at + 2] not in _SERVING):
+            continue  # a folder of that name
+        program = last.removesuffix(".exe")
         if re.split(r"[@=<>~!\[]", program)[0] == NAME and argv[at + 1 : at + 2] != [NAME]:
             return list(argv[at + 1 :])
         if word == "-m" and list(argv[at + 1 : at + 2]) == ["hub"]:
