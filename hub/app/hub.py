@@ -25,8 +25,8 @@ from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
 from hub.config.records import names_record, settled, trust_record
-from hub.config.reload.folders import PathLookup, WritablePlace, writable_places
 from hub.config.reload.tightening import changed_keys
+from hub.config.reload.writable import PathLookup, WritablePlace, writable_places
 from hub.config.to_specs import UsableServers, narrowed, usable_servers, warn_of_left_out
 from hub.config.watch import ConfigWatch, WritableBy
 from hub.confinement.confined_launch import settle_confinement

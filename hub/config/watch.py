@@ -20,8 +20,8 @@ from hub.config.listening.listen import has_unread
 from hub.config.load import Loaded, let_in_by, load_config
 from hub.config.models import HubConfig
 from hub.config.records import TrustRecord, digest_of
-from hub.config.reload.folders import PathLookup, WritablePlace
 from hub.config.reload.tightening import WaitingKey, config_change, without_revoked
+from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.source.documents import MAX_BYTES
 from hub.errors import ConfigError, Fault, HubError, StartError
 from hub.legible import on_one_line

@@ -16,7 +16,7 @@ from hub.config.fields import LoadContext
 from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.config.records import TrustRecord, digest_of
-from hub.config.reload.folders import PathLookup, WritablePlace
+from hub.config.reload.writable import PathLookup, WritablePlace
 from hub.config.watch import UNTRUSTED, ConfigWatch, Watched, WritableBy, watching
 from hub.errors import ConfigError
 from hub.paths.resolve import Flavour

@@ -9,6 +9,6 @@ or children may write).
 
 Read in this order:
 - `tightening`: the keys in which two configs differ, and the split of a change; with it `orders`,
-  which says of each key what is tighter;
-- `folders`: what is tighter of lists of folders; whether the file lies where calls may write.
+  which says of each key what is tighter, and `folders`, which says it of lists of folders;
+- `writable`: whether the file lies where calls or children may write.
 """

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hub.catalog.merge import Offer
-from hub.config.reload.folders import UNKNOWN_PATH, PathLookup, WritablePlace, writable_places
+from hub.config.reload.writable import UNKNOWN_PATH, PathLookup, WritablePlace, writable_places
 from hub.launch.plan import LaunchTemplate
 from hub.launch.templates import parse_template
 from hub.paths.resolve import Flavour
