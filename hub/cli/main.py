@@ -45,8 +45,15 @@ def _run(given: list[str]) -> int:
         if isinstance(outcome, int):
             return outcome
         why_alone = outcome
+    import signal  # noqa: PLC0415 - `attach` needs it not
+
+    interrupted = signal.getsignal(signal.SIGINT)
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # for the same reason as in `lean`
     from hub.cli.command_line import run_command  # noqa: PLC0415 - slow to load
 
+    if interrupted is signal.default_int_handler:
+        signal.signal(signal.SIGINT, interrupted)
     return run_command(given, why_alone)
 
 

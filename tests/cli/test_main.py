@@ -267,7 +267,7 @@ import gc, os, signal, sys
 class Watcher:
     @staticmethod
     def find_spec(name, *_):
-        if name == "hub.cli.check.plans":
+        if name == "{module}":
             {act}
 
 {before}
@@ -279,9 +279,11 @@ sys.exit(code)
 """
 
 
-def acting_while_loading(act: str, then: str = "", before: str = "") -> tuple[int, str]:
-    """Let a new process act as it loads the module of its command; return its code and stderr."""
-    code = WHILE_LOADING.format(act=act, then=then, before=before)
+def acting_while_loading(
+    act: str, then: str = "", before: str = "", module: str = "hub.cli.check.plans"
+) -> tuple[int, str]:
+    """Let a new process act as it loads a module (its command's); return its code and stderr."""
+    code = WHILE_LOADING.format(act=act, then=then, before=before, module=module)
     ran = subprocess.run(  # noqa: S603 - this Python
         [sys.executable, "-c", code], capture_output=True, text=True, check=False
     )
@@ -290,10 +292,12 @@ def acting_while_loading(act: str, then: str = "", before: str = "") -> tuple[in
 
 @pytest.mark.live
 @pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
-def test_an_interrupt_while_the_program_loads_ends_as_shells_expect() -> None:
+@pytest.mark.parametrize("module", ["msgspec", "hub.cli.check.plans"])
+def test_an_interrupt_while_the_program_loads_ends_as_shells_expect(module: str) -> None:
     # The system ends it, and a shell says 130: an exception in an import can crash msgspec.
     before = "signal.signal(signal.SIGINT, signal.default_int_handler)"  # also in the background
-    ended = acting_while_loading("os.kill(os.getpid(), signal.SIGINT)", before=before)
+    act = "os.kill(os.getpid(), signal.SIGINT)"
+    ended = acting_while_loading(act, before=before, module=module)
     assert ended == (-signal.SIGINT, "")
 
 
