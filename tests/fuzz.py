@@ -1,4 +1,4 @@
-"""Runs the guard's property tests on new examples again and again: python -m tests.fuzz [SECONDS].
+"""Runs property tests on new examples again and again: python -m tests.fuzz [SECONDS].
 
 A round is one property in a run of pytest of its own, with hypothesis' `deep` profile and another
 seed, so that what it finds can be found again. Ends with the first failure, or when the time is
@@ -21,6 +21,7 @@ MODULES = (
     "tests/guard/test_guard_against_the_kernel.py",
     *("tests/guard/test_decide.py", "tests/paths/test_resolve.py", "tests/paths/test_file_uris.py"),
     *("tests/guard/test_plain_paths.py", "tests/flow/test_cached_route_verdicts.py"),
+    *("tests/config/reload/test_never_looser.py", "tests/config/test_installing.py"),
 )
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hub.config.editing import (
@@ -24,6 +24,8 @@ ENTRY: dict[str, Any] = {
     "command": "/usr/bin/roots-hub",
     "args": ["run", "--config", "/h/hub.yaml"],
 }
+fewer = settings(max_examples=settings().max_examples // 2)
+"""For a build; `make fuzz` tries ever new ones."""
 SECTION: dict[Form, str] = {"json": "mcpServers", "toml": "mcp_servers", "yaml": "extensions"}
 
 
@@ -101,12 +103,14 @@ def json_texts(draw: st.DrawFn) -> str:
     return f"{style.space()}{style.written(others)}{style.space()}"
 
 
+@fewer
 @given(json_texts(), st.booleans())
 def test_json_of_any_style_is_as_it_was(text: str, moves: bool) -> None:
     servers = servers_of(parsed(text, "json"))
     there_and_back(text, moved=tuple(servers) if moves else ())
 
 
+@fewer
 @given(json_texts(), st.booleans())
 def test_what_others_change_meanwhile_stays(text: str, moves: bool) -> None:
     raw = parsed(text, "json")
@@ -120,6 +124,7 @@ def test_what_others_change_meanwhile_stays(text: str, moves: bool) -> None:
     assert back == {**raw, "new": 1, "mcpServers": {**before, "later": {"command": "l"}}}
 
 
+@fewer
 @given(json_texts())
 def test_an_entry_of_which_nothing_is_recorded_can_be_taken_out(text: str) -> None:
     raw = parsed(text, "json")

@@ -517,7 +517,7 @@ async def test_hundreds_of_edits_leave_nothing_behind(top: Path) -> None:
     at = Running(top, config(), places=(".",))
     texts = [config("{deny: [x]}"), config(rest=f"guard: off\n{SERVERS}"), "version: [", config()]
     before = configs_in_memory()  # other tests may have left some
-    with capture_logs(), anyio.fail_after(120):
+    with capture_logs(), anyio.fail_after(90):
         for number in range(300):
             at.file.write_text(texts[number % 4])
             await at.watch.take_over()

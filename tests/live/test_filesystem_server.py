@@ -174,7 +174,7 @@ async def test_many_clients_at_once_each_read_their_own(url: str, tree: Path) ->
                 text = await call(client, "filesystem__read_text_file", path=path)
                 wrong.extend([text] if text != expected else [])
 
-    with anyio.fail_after(120):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             for own, other in zip(folders, [*folders[1:], folders[0]], strict=True):
                 tasks.start_soon(client_of, own, other)

@@ -110,7 +110,7 @@ async def test_each_principal_logs_in_and_calls_with_its_own_login(
                     said = await client.call_tool("remember", {"text": f"{name} {at}"})
                     assert json.loads(text_of(said)) == [f"{name} {one + 1}" for one in range(at)]
 
-        with anyio.fail_after(120):
+        with anyio.fail_after(90):
             async with anyio.create_task_group() as tasks:
                 for name in TOKENS:
                     tasks.start_soon(calls, name)

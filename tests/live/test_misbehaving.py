@@ -195,7 +195,7 @@ async def shake_hands(client: RawClient) -> None:
 async def test_one_that_misbehaves_harms_nobody_else(
     kind: str, transport: Transport, tmp_path: Path
 ) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(SOON):
         async with hub_beside(kind, transport, tmp_path) as hub:
             assert (await hub.call("good__echo"))["content"][0]["text"] == "done"
             await hub.begin("bad__provoke")
@@ -215,7 +215,7 @@ async def test_one_that_misbehaves_harms_nobody_else(
 async def test_one_that_says_only_what_is_of_no_use_is_ended_with_the_reason(
     kind: str, tmp_path: Path
 ) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(SOON):
         async with hub_beside(kind, "stdio", tmp_path) as hub:
             pid = (await hub.call("bad__pid"))["content"][0]["text"]
             waiting = await hub.begin("bad__hang")
@@ -238,7 +238,7 @@ async def test_one_that_says_only_what_is_of_no_use_is_ended_with_the_reason(
 async def test_one_that_crashed_is_down_though_a_descendant_holds_its_stdout(
     transport: Transport, tmp_path: Path
 ) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(SOON):
         async with hub_beside("held stdout", transport, tmp_path) as hub:
             pid = (await hub.call("bad__pid"))["content"][0]["text"]
             waiting = await hub.begin("bad__hang")
@@ -263,7 +263,7 @@ async def test_one_that_crashed_is_down_though_a_descendant_holds_its_stdout(
 async def test_a_call_that_is_not_answered_does_not_keep_the_hub(
     how: signal.Signals, transport: Transport, tmp_path: Path
 ) -> None:
-    with anyio.fail_after(120):
+    with anyio.fail_after(SOON):
         async with hub_beside("ignored TERM", transport, tmp_path) as hub:
             await hub.begin("bad__hang")
             await hub.call("good__echo")

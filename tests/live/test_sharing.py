@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import anyio
+from mcp.types import EmptyResult, PingRequest
 
 from tests.kit.trees import plant
 from tests.live.plain_http import PlainClient, plain_client
@@ -67,7 +68,7 @@ async def test_a_burst_of_changes_starts_one_replacement(tmp_path: Path) -> None
     starts = f"import runpy, sys; open({str(log)!r}, 'a').write('x'); sys.argv = sys.argv[1:]; "
     starts += "runpy.run_path(sys.argv[0], run_name='__main__')"
     server = {"command": sys.executable, "args": ["-c", starts, *MANY["args"]]}
-    config = config_file(tmp_path, {"many": server}, roots={"debounce": 1})
+    config = config_file(tmp_path, {"many": server}, roots={"debounce": 60})  # a call ends it
     with http_hub("--config", config, cwd=tmp_path) as url:
         shared = SharedFolders([top / "r0"])
         async with connected(url, shared) as client:
@@ -75,5 +76,6 @@ async def test_a_burst_of_changes_starts_one_replacement(tmp_path: Path) -> None
             for number in range(1, 10):
                 shared.folders = [top / f"r{number}"]
                 await roots_changed(client)
+                await client.session.send_request(PingRequest(), EmptyResult)  # time to ask
             assert await call(client, "mine", text="9", path=str(top / "r9/f")) == "9"
         assert log.read_text() == "xx"

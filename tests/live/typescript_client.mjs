@@ -1,10 +1,11 @@
 // A client made with the TypeScript SDK, of either line, that uses all that a hub offers.
 //
-// `node typescript_client.mjs JSON`: what to do is in the argument; what came of it goes to stdout.
+// `node typescript_client.mjs JSON`: what to do is in the argument; what came of it goes to stdout,
+// by server.
 
 import process from "node:process";
 
-const { line, era, target, env, roots, outside, server, uri } = JSON.parse(process.argv[2]);
+const { line, era, target, env, roots, outside, servers } = JSON.parse(process.argv[2]);
 const LOG_LEVEL = "io.modelcontextprotocol/logLevel";
 
 /** Both lines of the SDK, with the same few functions. */
@@ -57,7 +58,7 @@ const client = sdk.make(
   { name: "typescript", version: "1" },
   { roots: { listChanged: true }, sampling: {}, elicitation: { form: {}, url: {} } },
 );
-const found = { asked: [], logs: [], changed: 0, updated: [], progress: [] };
+let server, uri, found;
 let moved = () => {};
 const until = async (holds) => {
   while (!holds()) await new Promise((resolve) => { moved = resolve; });
@@ -183,15 +184,22 @@ const transport = Array.isArray(target)
   ? sdk.stdio({ command: target[0], args: target.slice(1), env, stderr: "ignore" })
   : sdk.http(new URL(target));
 await client.connect(transport);
-found.server = client.getServerVersion()?.name;
-found.version = client.getNegotiatedProtocolVersion?.();
-for (const [name, perform] of Object.entries(steps)) {
-  try {
-    await perform();
-  } catch (error) {
-    found.failed = [...(found.failed ?? []), `${name}: ${error.stack}`];
+const byServer = {};
+for (server of servers) {
+  uri = `era://${server}/one`;
+  found = { asked: [], logs: [], changed: 0, updated: [], progress: [] };
+  found.server = client.getServerVersion()?.name;
+  found.version = client.getNegotiatedProtocolVersion?.();
+  for (const [name, perform] of Object.entries(steps)) {
+    try {
+      await perform();
+    } catch (error) {
+      found.failed = [...(found.failed ?? []), `${name}: ${error.stack}`];
+    }
   }
+  byServer[server] = found;
 }
-process.stdout.write(JSON.stringify(found));
+// An exit does not wait for what does not fit into the pipe.
+await new Promise((resolve) => { process.stdout.write(JSON.stringify(byServer), resolve); });
 await client.close();
 process.exit(0);

@@ -54,7 +54,7 @@ async def test_what_cannot_be_read_is_told_with_its_place(tmp_path: Path) -> Non
 async def test_a_launch_that_is_given_up_ends_its_command(tmp_path: Path) -> None:
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    command = CommandSecret(f"sh -c 'exec 3>{fifo}; echo on >&3; sleep 1000'", "/")
+    command = CommandSecret(f"sh -c 'exec 3>{fifo}; echo on >&3; sleep 60'", "/")
     ended, launch = anyio.Event(), anyio.CancelScope()
 
     async def wait_for_its_end() -> None:

@@ -100,10 +100,13 @@ async def running(
 async def test_a_disk_that_hangs_keeps_only_its_own_child_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = threading.Event()
+    answers, here = threading.Event(), threading.current_thread()
 
     def hang(directory: Path) -> bool:
-        return is_dir(directory) if directory == Path("/") else answers.wait(120)
+        if directory == Path("/"):
+            return is_dir(directory)
+        assert threading.current_thread() is not here, "everything waits for it"
+        return answers.wait(120)
 
     is_dir = Path.is_dir
     monkeypatch.setattr(Path, "is_dir", hang)

@@ -101,7 +101,7 @@ async def serving(app: Any, **options: Any) -> AsyncGenerator[str]:
     # No log of its own: it would stay configured for the tests that follow.
     config = uvicorn.Config(app, log_config=None, timeout_graceful_shutdown=1, **options)
     http = uvicorn.Server(config)
-    with anyio.fail_after(120):
+    with anyio.fail_after(90):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(http.serve, [listener])
             yield f"http://127.0.0.1:{port}"
