@@ -23,7 +23,7 @@ from hub.cli.options import (
     load_context,
     no_config,
 )
-from hub.config.editing import added, entries, removed, renamed
+from hub.config.fallback import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot, Roots
 from hub.config.operator_roots import PathContext, operator_roots, projects_below

@@ -14,8 +14,8 @@ Read in this order:
 - `carrying`: clients' servers brought together in one hub.yaml; no secret, unless it is asked for;
 - `to_specs`, `operator_roots`: from `HubConfig` to `ServerSpec`s and the operator's roots, and what
   is left of them for the clients of a profile;
-- `own_files`: files of the hub that calls may not touch; `records`: which configs the user trusts,
-  and whose names have no prefix;
+- `own_files`: files of the hub that calls may not touch; `records`: trust, names without prefix;
 - `inheritance`: variables that a child gets, and warnings about those that it does not;
-- `watch` with `reload`: a changed file of a running hub; `editing`: change the text of a config.
+- `watch` with `reload`: a changed file of a running hub;
+- `editing`: the hub's entry in the text of a client's config; `fallback`: roots in a hub.yaml.
 """

@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hub.config.editing import added, entries, removed, renamed
+from hub.config.fallback import added, entries, removed, renamed
 from hub.errors import ConfigError
 from tests.conftest import PROJECT
 
