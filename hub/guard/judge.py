@@ -26,7 +26,10 @@ from hub.guard.text.sure_commands import script_of, without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
-_PLAIN_WORDS = re.compile(r"[\w./:=@,%+ -]+", re.ASCII)
+_RUN_INSIDE = re.compile(
+    r"(?!(?:sudo )?(?:docker|podman|nerdctl|kubectl)\b)[\w./][\w./:=@,%+ -]*", re.ASCII
+)
+"""Plain words that are no command for what starts the container, and no options of it."""
 _QUOTING = re.compile(r"['\"\\]")
 _FIRST_REMARKS = re.compile(
     # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.
@@ -181,7 +184,7 @@ class Judge:
         """
         if candidate.kind is not Kind.COMMAND:
             return value
-        if candidate.why is IN_CONTAINER and _PLAIN_WORDS.fullmatch(value):
+        if candidate.why is IN_CONTAINER and _RUN_INSIDE.fullmatch(value):
             return f"docker exec x {value}"
         if not (candidate.is_element or takes_arguments(candidate.key[-LONGEST_KEY:])):
             value = _FIRST_REMARKS.sub("", value)

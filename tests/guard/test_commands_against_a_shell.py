@@ -240,6 +240,8 @@ READING = [
     "python3 - <<'E'\nfrom pathlib import Path\nprint((Path.home() / 'secret.txt').read_text())\nE",
     "python3 -c 'import os; os.chdir(os.pardir); print(open(\"private/secret.txt\").read())'",
     "python3 -Bc 'import os; os.chdir(os.path.dirname(os.getcwd())); os.system(\"cat private/*\")'",
+    "python3 - <<'E'\nfrom pathlib import *\n"
+    "print(next(Path(Path.cwd()).parent.glob('p*/s*')).read_text())\nE",
     'awk \'BEGIN { f = ENVIRON["HOME"] "/secret.txt"; getline l < f; print l }\'',
     "(x=in); cd $x; cat secret.txt",
     "if false; then x=in; fi; cd $x; cat secret.txt",

@@ -28,6 +28,8 @@ LISTS = [
 COMPUTED = [
     "grep -rn 'Path.home()' src; git log -S os.pardir; python3 -c 'import sys; print(sys.path)'",
     "cat > x.py <<'E'\nfrom pathlib import Path\nprint(Path.home(), Path.cwd().parent)\nE",
+    "python3 -c 'from pathlib import Path; print(Path(\"src/a\").resolve().parent)'",
+    "awk '{print $1}' a.txt; grep -n 'Path.home()' src/a.py",
     "node -p 'process.env.NODE_ENV || process.cwd()' && node --version && python3 --version",
     "python3 -c 'from pathlib import Path; print(Path(\"src/sub\").parent, Path.cwd().name)'",
     'echo "$(basename "$PWD")"',

@@ -246,10 +246,10 @@ def is_content(key: str) -> bool:
 def is_named_argument(key: str, owner: str) -> bool:
     """Return whether the member `key` of `owner` is a URL, or a named argument of a tool.
 
-    So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`.
+    So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`; not `{"0": "x"}`.
     """
     is_url = _last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
-    return is_url or takes_arguments(owner[-LONGEST_KEY:])
+    return is_url or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
 
 
 def is_data(key: str) -> bool:
@@ -377,7 +377,7 @@ def _is_path_word(word: str) -> bool:
 
 def _kind_of_path(head: str, before: str, words: list[str]) -> tuple[Kind, str]:
     other = before in vocabulary.OTHER_PATHS or " ".join(words[-3:-1]) in vocabulary.OTHER_PATHS
-    if other and head == "path" and words[-3:-2] not in (["file"], ["folder"]):
+    if other and head == "path" and vocabulary.OF_FILES.isdisjoint(words[-3:-2]):
         return Kind.VIRTUAL, f"{before} {head}"
     if before in vocabulary.QUERY_PATHS and head == "path":
         return Kind.PAYLOAD, f"{before} {head}"

@@ -225,8 +225,10 @@ class _Compiler:
         titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
         first = named[1].split()[0][1:]
-        is_elsewhere = first in vocabulary.ELSEWHERE and first in (described or titled).lower()
-        if text == "\n" or is_elsewhere:
+        is_named = first in vocabulary.ELSEWHERE
+        if is_named and (says := vocabulary.SAYS_HERE_TOO.search(described)):
+            named = Kind.PATH, f"described as '{says[0]}'"
+        elif text == "\n" or (is_named and first in (described or titled).lower()):
             return named
         elsewhere = vocabulary.SAYS_ELSEWHERE.fullmatch(described)
         if elsewhere and named[0] in _PERHAPS_ELSEWHERE and not _HERE.search(key):

@@ -214,7 +214,7 @@ SAYS_ON_DISK = _says(
     r"|clone|checkout"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
-ELSEWHERE = _words("remote sftp ftp cloud bucket blob hdfs")
+ELSEWHERE = _words("remote sftp ftp cloud bucket hdfs")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
 SAYS_ELSEWHERE = _says(
     r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
@@ -222,19 +222,26 @@ SAYS_ELSEWHERE = _says(
     r"|(?:(?:the|name of|source|target|destination) )*(?:imap|e-?mail|mail|mailbox) folders?\b"
     r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
     r"|maildir)).*"
-    r"|(?!.*\b(?:host|local|machine|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
+    r"|(?!.*\b(?:host|local|machine|disk|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
     r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod|bucket)|(?:your )?"
     r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
-    r"(?! (?:file|folder|directory|format)s?\b).*"
+    r"(?! (?:file|folder|directory|format|manifest)s?\b).*"
 )
 """A whole description of what is none of this machine, unless the key says "local" or "host"."""
 HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
 """Their `path` is no file path: `{"cookies": [{"path": "/"}]}`."""
+SAYS_HERE_TOO = _says(
+    r"\A(?:the )?local\b|\bor (?:a |on the )?local\b|\b(?:on|to) disk\b"
+    r"|\bthis (?:machine|computer)\b"
+)
+"""In the description of a path with such a name: one of this machine after all."""
 OTHER_PATHS = _words(
     "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
     " object bus dbus area iteration"
 ) | {*HAVE_PATHS, *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
+OF_FILES = _words("file folder local host point word")
+"""Before one of these words a file path after all: `point_cloud_path`, `local_cloud_path`."""
 QUERY_PATHS = _words("jq x")
 """Before `path`: a query into a document, where `..` is nothing special, as in `jq_path`."""
 PERHAPS_PATHS = _words("css json xml html svg clip query class ui")

@@ -167,13 +167,14 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
         piped = (one.words[-1:] for one in script.commands if one.after == "|")
         pipes = any(word.raw in _ENDS for words in piped for word in words)
         documents = script.documents if not pipes else ()
-        literal = [one.owner for one in documents if _is_only_text(one, command, last_run)]
+        # By their ids: there may be very many.
+        literal = {id(one.owner) for one in documents if _is_only_text(one, command, last_run)}
         for one in script.commands:
             # Where a quote is not closed it is unknown where a command ends.
             context = context.behind(one.before, goes_on=not script.is_closed)
             program = starts or one.before != "" or one.depth > 0
             runs = may_run and one.before not in {")", "`"}
-            finds = not any(one.lines_of is owner for owner in literal)
+            finds = id(one.lines_of) not in literal
             context = yield from _judged_words(
                 one, context, program=program, runs=runs, finds=finds
             )

@@ -56,7 +56,7 @@ _ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=.]['\"`])|(?<=\(\)\})|%s)/\.\.(?=[/'
 """What code adds to the path of a folder: `os.getcwd() + "/.."`, `f"{os.getcwd()}/.."`."""
 _CODE = re.compile(
     r"\b(?:python[\d.]*|node|bun|perl|ruby|php)(?: -[\w=]+)*"
-    r" (?:(?:-\w*[ceEpr]\w*|--eval|--print)[ =]?['\"a-z]|-? ?<<)|\b[gm]?awk "
+    r" (?:(?:-\w*[ceEpr]\w*|--eval|--print)[ =]?['\"a-z]|-? ?<<)|\b[gm]?awk (?=[^|]*\bENVIRON\b)"
 )
 """The start of code that an interpreter runs."""
 _FOLDERS_IN_CODE = (
@@ -69,7 +69,8 @@ _FOLDERS_IN_CODE = (
     ),
     (
         re.compile(
-            r"os\.pardir\b|(?:\bcwd|\.resolve|\.absolute)\(\)\.parents?\b"
+            # Not `Path("a/b").resolve().parent`.
+            r"os\.pardir\b|(?:cwd|\((?:['\"]\.?['\"])?\)\.(?:resolve|absolute))\(\)\)?\.parents?\b"
             r"|\bdirname\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
         ),
         " ../ ",

@@ -369,9 +369,10 @@ def tamed(command: str, *, posix: bool = True) -> str:
         return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
     only_reads = (only_reads_lines(one, is_alone=len(run) == 1) for one in run)
     is_text = script.is_closed and has_only_texts(command, script) and all(only_reads)
+    is_sql = OF_SQL.search(command) is not None
     for one in reversed(script.documents if is_text else []):
         lines = command[one.start : one.end]
-        if not (OF_SQL.search(command) and COMMAND_IN_SQL.search(lines)):
+        if not (is_sql and COMMAND_IN_SQL.search(lines)):
             command = f"{command[: one.start]}{_LONE_SLASH.sub('0', lines)}{command[one.end :]}"
     return command
 
