@@ -1001,6 +1001,11 @@ HOSTILE = {
     "lists": "/a," * MANY,
     "homes": "~" * MANY,
     "digits": '{"a": ' + "1" * MANY + "}",
+    # A word that is longer is refused at once.
+    "brackets at the top": "ls /" + "[" * 15_000,
+    "brackets with letters": "ls /" + "[a" * 7000,
+    "classes that are not closed": "ls ." + "[:" * 4000,
+    "a sequence that is not closed": "ls a{" + "." * 15_000,
 }
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from hub.guard.text.assignments import with_assigned
-from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
@@ -24,7 +24,7 @@ _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
 )
-_WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
+_WILD = re.compile(rf"[*?\[]|{SEQUENCE.pattern}")
 _READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
 _READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
 """Programs that read the lines of a here-document, and are no shells."""
