@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.guard.budget import Budget
+from hub.guard.budget import FULL_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import (
     Admitted,
@@ -1016,6 +1016,20 @@ HOSTILE = {
 def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
     judge({key: value}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
     judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+
+
+@pytest.mark.parametrize(("last", "is_admitted"), [("f100", True), ("leak", False)])
+def test_the_values_of_a_loop_are_only_tried_where_it_uses_them(
+    tmp_path: Path, last: str, *, is_admitted: bool
+) -> None:
+    project = plant(tmp_path, "secret", "project/src/leak => ../../secret") / "project"
+    names = " ".join((*(f"f{n}" for n in range(100)), last))
+    command = f"for f in {names}; do cat src/$f; done\n" + "echo all is well && ls src\n" * 100
+    small = replace(FULL_BUDGET, effort=100_000)
+    guard = compile_tool(None, read_only=False, policy=DEFAULT)
+    here = context(share(project), project)
+    verdict = decide(tool_call({"command": command}), guard, here, small)
+    assert isinstance(verdict, Admitted) is is_admitted
 
 
 @pytest.fixture(scope="module")
