@@ -44,7 +44,7 @@ _LONGEST_VALUE = 4096
 _LONGEST = 4 * 4096
 _MOST_ALTERED = 64
 _LONGEST_ALTERED = 512
-_MOST_TEXT = 8 * _LONGEST
+_MOST_TEXT = 32 * _LONGEST
 _TURNS = 3
 """So often a value may refer to another one: `a=/; b=$a; ls $b`."""
 
