@@ -19,7 +19,7 @@ SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
 _COMMA = re.compile(r",(?![^{},]*\})")
-SEQUENCE = re.compile(r"\{(?:[^{},/.]|\.(?!\.))*+\.\.[^{},/]*+\}")
+SEQUENCE = re.compile(r"\{(?:[^{},/.]|\.(?!\.))*\.\.[^{},/]*+\}")
 _JOINED = rf"(?:{_BRACES.pattern}|{SEQUENCE.pattern})"
 _JOINED_BRACES = re.compile(
     rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
@@ -27,8 +27,8 @@ _JOINED_BRACES = re.compile(
 """Alternatives in braces, with more of a name before or behind them."""
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
 _CLASS = re.compile(
-    r"\[[!^]?\]?(?:[^\[\]]|\[(?![:.=]))*+"
-    r"(?:\[[:.=][^\]]*+(\](?:[^\[\]]|\[[:.=][^\]]*+\])*+\])?)?"
+    r"\[[!^]?\]?(?:[^\[\]]|\[(?![:.=]))*"
+    r"(?:\[[:.=][^\]]*+(\](?:[^\[\]]|\[[:.=][^\]]*+\])*\])?)?"
 )
 """A start of brackets; group 1 if there is a class in them: `[a[:digit:]]`."""
 _BRACKETS = re.compile(r"\[!?\]?[^\]]*+(\])?")
