@@ -156,7 +156,7 @@ class LocalPaths(Struct, frozen=True):
             return True
         if not WILDCARD.search(first) or not any(map(str.isalnum, first)):
             return False  # `/*` and `/.*` are more likely part of a search pattern
-        return bool(self.tracer.matching(first))
+        return bool(self.tracer.matching(plainly(first)))
 
     def _is_whole(self, text: str, value: str) -> bool:
         """Return whether a text is the whole value or a reading of it, not a part."""

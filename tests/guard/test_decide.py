@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from hub.guard.budget import Budget
+from hub.guard.budget import FULL_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import (
     Admitted,
@@ -1007,6 +1007,11 @@ HOSTILE = {
     "lists": "/a," * MANY,
     "homes": "~" * MANY,
     "digits": '{"a": ' + "1" * MANY + "}",
+    # A word that is longer is refused at once.
+    "brackets at the top": "ls /" + "[" * 15_000,
+    "brackets with letters": "ls /" + "[a" * 7000,
+    "classes that are not closed": "ls ." + "[:" * 4000,
+    "a sequence that is not closed": "ls a{" + "." * 15_000,
 }
 
 
@@ -1017,6 +1022,20 @@ HOSTILE = {
 def test_the_time_grows_no_faster_than_the_text(tmp_path: Path, key: str, value: str) -> None:
     judge({key: value}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
     judge({key: [value], value: ""}, context(share(tmp_path), tmp_path, env={"HOME": "/h"}))
+
+
+@pytest.mark.parametrize(("last", "is_admitted"), [("f100", True), ("leak", False)])
+def test_the_values_of_a_loop_are_only_tried_where_it_uses_them(
+    tmp_path: Path, last: str, *, is_admitted: bool
+) -> None:
+    project = plant(tmp_path, "secret", "project/src/leak => ../../secret") / "project"
+    names = " ".join((*(f"f{n}" for n in range(100)), last))
+    command = f"for f in {names}; do cat src/$f; done\n" + "echo all is well && ls src\n" * 100
+    small = replace(FULL_BUDGET, effort=100_000)
+    guard = compile_tool(None, read_only=False, policy=DEFAULT)
+    here = context(share(project), project)
+    verdict = decide(tool_call({"command": command}), guard, here, small)
+    assert isinstance(verdict, Admitted) is is_admitted
 
 
 @pytest.fixture(scope="module")

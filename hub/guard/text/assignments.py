@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase, translate
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import TypeAlias
 
@@ -33,6 +33,11 @@ _GIVEN = re.compile(
 """A variable that a command may set: its name (group 1 or 2), and how it is altered."""
 _SETS = re.compile(r"\(\s*\)|\b(?:for|select|read|mapfile|readarray|set|printf|function|eval)\b")
 """Signs that a command may set a variable in another way than by `x=`."""
+COMPUTES = re.compile(
+    r"\$[\w{(@*]|`|\balias\s|\(\s*\)|(?<![\w.])(?:[aksz]|ba|da)?sh(?![\w.])", re.ASCII
+)
+"""Signs and words that may hand the text of a word to a shell once more."""
+_ENDS = frozenset({"&&", "||", ";", "&", "\n"})
 _POSITIONS = frozenset("0123456789*")
 _MOST_VALUES = 256
 _LONGEST_VALUE = 4096
@@ -71,13 +76,29 @@ def with_assigned(command: str, env: Mapping[str, str]) -> Iterator[str]:
     in_words = _joined_in(command, values)
     joined = [name for name in values if name in in_words]
     number = max(prod(len(values[name]) for name in joined), *map(len, values.values()))
-    if number > min(_MOST_VALUES, max(1, _MOST_TEXT // len(command))):
+    varying = _varying_in(command) if number > 1 else command
+    if number > min(_MOST_VALUES, max(1, _MOST_TEXT // (len(varying) + 1))):
         raise TooManyWaysError
     ways = list(product(*(values[name] for name in joined)))
     for n in range(number):
         chosen = {name: of[n % len(of)] for name, of in values.items()}
         chosen |= zip(joined, ways[n % len(ways)], strict=True)
-        yield from _with_values(command, chosen)
+        yield from _with_values(varying if n else command, chosen)
+
+
+def _varying_in(command: str) -> str:
+    """Return the commands of a command in which something is computed, each once.
+
+    With other values of the variables the rest is as it was.
+    """
+    script = parsed(command) if "<<" not in command else None
+    if script is None or not script.is_closed:
+        return command
+    starts = [
+        one.words[0].start for one in script.commands if not one.depth and _ENDS & {one.before}
+    ]
+    parts = (command[start:end] for start, end in pairwise((0, *starts, len(command))))
+    return "".join(dict.fromkeys(part for part in parts if COMPUTES.search(part)))
 
 
 def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:

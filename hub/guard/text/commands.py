@@ -10,8 +10,8 @@ from itertools import chain
 from typing import NamedTuple
 from urllib.parse import quote
 
-from hub.guard.text.assignments import with_assigned
-from hub.guard.text.expansion import NUMBER, VARIABLE, defaulted
+from hub.guard.text.assignments import COMPUTES, with_assigned
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
@@ -24,7 +24,7 @@ _CODE = re.compile(
     r"\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|([0-7]{1,3}))|\\(.)",
     re.DOTALL,
 )
-_WILD = re.compile(r"[*?\[]|\{[^{},/]*\.\.[^{},/]*\}")
+_WILD = re.compile(rf"[*?\[]|{SEQUENCE.pattern}")
 _READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
 _READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
 """Programs that read the lines of a here-document, and are no shells."""
@@ -32,10 +32,6 @@ _ENDS = frozenset({"}", "done", "fi", "esac"})
 """Words that end several commands, which may be piped to a shell together."""
 _OF_INNER_SHELL = re.compile(r"[\s<>{;]|\$\w")
 """Signs that a quoted text has if it is a command of its own."""
-_COMPUTES = re.compile(
-    r"\$[\w{(@*]|`|\balias\s|\(\s*\)|(?<![\w.])(?:[aksz]|ba|da)?sh(?![\w.])", re.ASCII
-)
-"""Signs and words that may hand the text of a word to a shell once more."""
 _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
@@ -158,7 +154,7 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
 
     `scripts` are the ways to parse it. `starts`: the first word names the program.
     """
-    context = WordContext(computes=_COMPUTES.search(command) is not None)
+    context = WordContext(computes=COMPUTES.search(command) is not None)
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
@@ -192,7 +188,7 @@ def _is_only_text(document: HereDocument, command: str, last_run: int) -> bool:
     program = owner.words[0].raw if is_whole and owner.words else ""
     is_code = _READS_CODE.fullmatch(program) is not None
     is_read = is_code or _READS_LINES.fullmatch(program) is not None
-    is_inert = document.is_literal or not _COMPUTES.search(lines)
+    is_inert = document.is_literal or not COMPUTES.search(lines)
     return is_read and is_inert and last_run < (document.start if is_code else document.end)
 
 

@@ -19,20 +19,25 @@ SEPARATOR_VARIABLE = re.compile(r"\$(?:IFS\b|\{IFS\})", re.ASCII)
 _POSITION = re.compile(r"\$(?:[0-9@*#?!-]|\{[0-9@*#?!-]\})")
 _BRACES = re.compile(r"\{((?:[^{},]|\{[^{},]*\})*,(?:[^{}]|\{[^{},]*\})*)\}")
 _COMMA = re.compile(r",(?![^{},]*\})")
-_JOINED = rf"(?:{_BRACES.pattern}|\{{[^{{}},/]*\.\.[^{{}},/]*\}})"
+SEQUENCE = re.compile(r"\{(?:[^{},/.]|\.(?!\.))*\.\.[^{},/]*+\}")
+_JOINED = rf"(?:{_BRACES.pattern}|{SEQUENCE.pattern})"
 _JOINED_BRACES = re.compile(
     rf"(?<![\s,;|:=@&!<>()\[\]{{\"'`])(?<!^){_JOINED}|{_JOINED}(?![\s,;|:=@&!<>()\[\]}}\"'`]|$)"
 )
 """Alternatives in braces, with more of a name before or behind them."""
 _WILD_DOTS = re.compile(r"(?:^|(?<=/))\.[^/]*[*?\[][^/]*(?=/|$)")
-_CLASS = re.compile(r"\[[!^]?\]?[^\]]*\[[:.=][^\]]*\](?:[^\[\]]|\[[:.=][^\]]*\])*\]")
+_CLASS = re.compile(
+    r"\[[!^]?\]?(?:[^\[\]]|\[(?![:.=]))*"
+    r"(?:\[[:.=][^\]]*+(\](?:[^\[\]]|\[[:.=][^\]]*+\])*\])?)?"
+)
+"""A start of brackets; group 1 if there is a class in them: `[a[:digit:]]`."""
+_BRACKETS = re.compile(r"\[!?\]?[^\]]*+(\])?")
 _EXTENDED = re.compile(r"[@?*+!]\([^()/]*\)")
 _VARIES = re.compile(r"[${*?\[]")
 _TOP = re.compile(r"(?:[^/]*[=@])?\.*/[/.]*")
 _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s]*")
 NUMBER = "[0-9-]*"
 """What stands for a number that a shell calculates."""
-_SEQUENCE = re.compile(r"\{[^{},/]*\.\.[^{},/]*\}")
 _MAY_PRINT = re.compile(r"\$[({P]|`|\||\{\}|\bfind\b")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
@@ -179,13 +184,17 @@ def _dots_of(wildcard: re.Match[str]) -> str:
 
 def plainly(wildcard: str) -> str:
     """Return a shell's wildcard in the simpler syntax of `fnmatch`; it matches at least as much."""
-    wildcard = _CLASS.sub("?", _SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard)))
-    return wildcard.replace("[^", "[!")
+    wildcard = SEQUENCE.sub("*", _EXTENDED.sub("*", wildcard))
+    wildcard = _CLASS.sub(lambda of: "?" if of[1] else of[0], wildcard)
+    # `fnmatch` looks from each `[` to the end for its `]`: a lone one is put in brackets.
+    return _BRACKETS.sub(
+        lambda of: of[0] if of[1] else of[0].replace("[", "[[]"), wildcard.replace("[^", "[!")
+    )
 
 
 def with_sequences(text: str) -> str:
     """Return a text with wildcards for the sequences in it: `{1..3}` is some number."""
-    return _SEQUENCE.sub(lambda of: NUMBER if any(map(str.isdigit, of[0])) else "?", text)
+    return SEQUENCE.sub(lambda of: NUMBER if any(map(str.isdigit, of[0])) else "?", text)
 
 
 def forms_from_top(word: str, env: Mapping[str, str]) -> Iterable[str]:
