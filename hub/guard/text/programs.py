@@ -347,6 +347,8 @@ _OPENS_NO_LINE = re.compile(
 """Without a shell `git` takes the words in the lines, too: not `-F../x`."""
 _BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
+_DIVISION = re.compile(r"""(["'][^"'\n]*(?:["']|$))|(?<=[\w)\]] )/(?= [\w({])""", re.MULTILINE)
+"""A slash between two operands; what is in quotes is passed over."""
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
 
@@ -373,7 +375,8 @@ def tamed(command: str, *, posix: bool = True) -> str:
     for one in reversed(script.documents if is_text else []):
         lines = command[one.start : one.end]
         if not (is_sql and COMMAND_IN_SQL.search(lines)):
-            command = f"{command[: one.start]}{_LONE_SLASH.sub('0', lines)}{command[one.end :]}"
+            divided = _DIVISION.sub(lambda of: of[1] or "0", lines)
+            command = f"{command[: one.start]}{divided}{command[one.end :]}"
     return command
 
 
