@@ -243,10 +243,9 @@ class CandidateTexts(Struct, frozen=True):
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value, reader.env))
-        written = value = tamed(value, posix=self.posix) if is_whole else value
+        written = entered = value = tamed(value, posix=self.posix) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
-        entered = value
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
             entered = from_its_link(value, self.local_paths.is_new)

@@ -31,7 +31,7 @@ _MOVES = {
 }
 """What else may change the folder that a command runs in, or how `cd` does so."""
 _HIDES = re.compile(
-    r"(?:(?:command|builtin|time|-p|--) )++(?!(?:-[vV] )?\w[\w./-]*(?: |\Z))"
+    r"(?:(?:command|builtin|time) )+(?!(?:-[vV] )?\w[\w./-]*(?: |\Z))"
     r"|\. |time (?:-p )?(?:for|if|while|until)\b"
     r"|(?:export|readonly|declare|typeset|read|mapfile|readarray|getopts|printf -v)"
     r"(?: [^\s=]+(?:=\S*)?)* [^\s=]*\$"
