@@ -48,6 +48,7 @@ from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
 from hub.guard.text.shell import ways_to_parse
+from hub.guard.text.sure_commands import from_its_link
 from hub.guard.text.uris import climbing, is_local_uri, is_remote, is_server, without_host
 from hub.paths.resolve import PATH_MAX, PathError
 
@@ -209,8 +210,7 @@ class CandidateTexts(Struct, frozen=True):
 
     @staticmethod
     def _climbing(uri: str) -> Texts:
-        path = climbing(uri)
-        if path is not None:
+        if (path := climbing(uri)) is not None:
             yield path, "as a relative path", Kind.WEAK
 
     def _texts_of_typed(self, value: str) -> Texts:
@@ -243,13 +243,13 @@ class CandidateTexts(Struct, frozen=True):
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value, reader.env))
-        written = value = tamed(value, posix=self.posix) if is_whole else value
+        written = entered = value = tamed(value, posix=self.posix) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
-        entered = value
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
-            entered = from_entered_folders(value, reader.env, self.local_paths)
+            entered = from_its_link(value, self.local_paths.is_new)
+            entered = from_entered_folders(entered, reader.env, self.local_paths.enters)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)
@@ -379,8 +379,7 @@ class CandidateTexts(Struct, frozen=True):
         Raises:
             PathError: the value is a path that stays too long, or cannot be read for certain.
         """
-        doubt = doubt_about(value, kind)
-        if doubt is not None:
+        if (doubt := doubt_about(value, kind)) is not None:
             raise PathError(doubt)
         forms, rest = shortened(value, self.reader)
         for form in forms:

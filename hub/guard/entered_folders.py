@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import dropwhile, product, takewhile
 from posixpath import normpath
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from msgspec import Struct
 
+from hub.guard.text.emptiness import SET_BY_SHELL
 from hub.guard.text.expansion import VARIABLE
-from hub.guard.text.shell import CommandWord, SimpleCommand
-from hub.guard.text.sure_commands import (
-    DEVELOPS,
-    is_literal,
-    renames_programs,
-    sure_script,
-    surely_parsed,
-)
+from hub.guard.text.shell import CommandWord, SimpleCommand, without_quotes
+from hub.guard.text.sure_commands import DEVELOPS, is_literal, renames_programs, sure_script
 
 _GIVES = re.compile(r"([A-Za-z_]\w*)(\+|\[[^=]*)?=(.*)", re.ASCII | re.DOTALL)
 _GIVES_OTHERWISE = re.compile(
     r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b|\$\{\w+:?="
 )
+_IS_SET = re.compile(rf"_|(?:OLD)?PWD|{SET_BY_SHELL}", re.ASCII)
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
 _FOLDER = re.compile(r"[\w./@][\w./@+-]*")
 _PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|[:.]")
 _SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
-_BEFORE_PROGRAM = {"command", "builtin", "time", "-p", "--"}
-_MOVES = {"cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"}
+_MOVES = {
+    *("cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"),
+    *("alias", "enable", "select", "coproc"),
+}
 """What else may change the folder that a command runs in, or how `cd` does so."""
+_HIDES = re.compile(
+    r"(?:(?:command|builtin|time) )+(?!(?:-[vV] )?\w[\w./-]*(?: |\Z))"
+    r"|\. |time (?:-p )?(?:for|if|while|until)\b"
+    r"|(?:export|readonly|declare|typeset|read|mapfile|readarray|getopts|printf -v)"
+    r"(?: [^\s=]+(?:=\S*)?)* [^\s=]*\$"
+)
+"""Signs that nobody knows what is run or set, such as in `command $x` or `export $x=a`."""
 _OTHER_CD = re.compile(r"CDPATH|IFS|PWD=|\bphysical\b|\bset (?:-\w+ )*-\w*P")
 """Signs that `cd` leads elsewhere than it says."""
 _ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
@@ -53,10 +58,16 @@ _KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
 _SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
 """Not `set -r`, which forbids `cd`."""
 _KEEP_FOLDERS = re.compile(
-    rf"(?:{DEVELOPS}|make(?!.* \S*clean)|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
-    r"|uv (?:pip|run|sync)|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint)\b|\./"
+    rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
+    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
+    r"|uv run (?:pytest|ruff|mypy|[\w./]+\.py))\b|\./)"
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
+_MAY_CHANGE = re.compile(
+    r"\$\((?!(?:basename|cat|date|dirname|echo|grep|head|id|ls|nproc|pwd|realpath|uname|wc|which"
+    r"|git (?:branch|describe|diff|log|rev-parse|status)|npm root|node -[pv])\b)"
+)
+"""A program in a word that may remove folders."""
 _GONE = tuple(
     re.compile(rf"(?:\A|/)(?:{names})(?:/|\Z)")
     for names in ("(?!)", "node_modules", r"node_modules|build|dist|out|target|[._][^/]*", ".*")
@@ -74,35 +85,26 @@ _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
-_LINKS = re.compile(
-    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
-)
-_ABOVE = re.compile(r"(?:\.\./?)+")
-_WILD = re.compile(r"[*?\[{$]")
+_PLAIN_INNER = re.compile(r"[^'\\]*\$\([^'\\]*")
+"""No script in quotes, which starts elsewhere itself."""
+_ABOVE, _ABOVE_NAME = re.compile(r"(?:\.\./?)+"), re.compile(r"[^./].*/\.\.")
+_WILD_ABOVE = re.compile(r"(?=.*[*?\[{$])(?:[/$].|.*\.\.)|\{\}|xargs\Z")
+"""What may name the folder that a command runs in, or one around that."""
 
 
-class RelativeStarts(Protocol):
-    """What there is where a relative path can start."""
-
-    def enters(self, folder: str) -> bool:
-        """Return whether `folder` is a directory, wherever it starts."""
-        ...
-
-    def is_new(self, path: str) -> bool:
-        """Return whether nothing is at `path`, wherever it starts."""
-        ...
-
-
-def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeStarts) -> str:
+def from_entered_folders(
+    command: str, env: Mapping[str, str], enters: Callable[[str], bool]
+) -> str:
     """Return a command with the folder that its `..` start in before them.
 
+    `enters`: whether a folder is there, wherever a relative path can start.
+
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
-    `ls {.,a}/..` where nobody knows whether `cd` was done. For `ln -s ../b a/c` it is
-    `ln -s a/../b a/c`.
+    `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
-    if command[:3] == "ln ":
-        return _from_its_link(command, places)
-    if not ("cd " in command and ".." in command) or "CDPATH" in env or _OTHER_CD.search(command):
+    if not ("cd " in command and ".." in command) or "CDPATH" in env:
+        return command
+    if _OTHER_CD.search(without_quotes(command)):
         return command
     commands = sure_script(command) if not renames_programs(command) else []
     words = [word.raw for one in commands[:1] for word in one.given]
@@ -110,7 +112,7 @@ def from_entered_folders(command: str, env: Mapping[str, str], places: RelativeS
     if not (words[0] in _IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = _values_of(commands, env) if not _GIVES_OTHERWISE.search(command) else {}
-    ways = (_Walk(commands, values, places, is_careful=how) for how in (False, True))
+    ways = (_Walk(commands, values, enters, is_careful=how) for how in (False, True))
     found = (way.climbs(words[0]) for way in ways)
     for start, folder in reversed(next((one for one in found if one is not None), None) or []):
         command = f"{command[:start]}{folder}{command[start:]}"
@@ -150,17 +152,18 @@ class _Walk:
         self,
         commands: list[SimpleCommand],
         values: Mapping[str, list[str]],
-        places: RelativeStarts,
+        enters: Callable[[str], bool],
         *,
         is_careful: bool,
     ) -> None:
-        self._commands, self._values, self._places = commands, values, places
+        self._commands, self._values, self._enters = commands, values, enters
         self._is_careful = is_careful
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
         self._entry = self._done
         self._open = list[_Compound]()
         self._names = frozenset[str]()
-        self._harm = 0
+        self._awaits_do = False
+        self._harm, self._most_harm = 0, max(map(_harm_of, commands), default=0)
 
     def climbs(self, first: str) -> list[tuple[int, str]] | None:
         """Return what to put before each `..`, and where. `first`: the first program.
@@ -213,11 +216,14 @@ class _Walk:
         self._open.append(_Compound(word, self._sign, entry, outer, self._names))
         self._done, self._failed, self._sign = entry, _NONE, ";"
         if word in _LOOPS:
-            self._harm = _ANY if self._is_careful else max(map(_harm_of, self._commands))
+            self._harm = _ANY if self._is_careful else self._most_harm
 
     def _behind_keywords(self, command: SimpleCommand) -> list[CommandWord]:
         words = command.given
         for n, word in enumerate(words):
+            if self._awaits_do and word.raw != "do":  # `for x in a; { ls; }`
+                raise _LostError
+            self._awaits_do = word.raw == "for"
             if word.raw not in _KEYWORDS:
                 return words[n:]
             if word.raw in _LOOPS | {"if", "{"}:
@@ -238,7 +244,7 @@ class _Walk:
             raise _LostError
         one = self._open[-1]
         if word in {"then", "do"}:
-            ends = (self._done, self._failed)
+            ends = (self._done, self._failed if one.word != "for" else one.entry)
             self._done, one.other = ends if one.word != "until" else ends[::-1]
         else:
             one.done, one.failed = one.done | self._done, one.failed | self._failed
@@ -281,7 +287,7 @@ class _Walk:
         if folders:
             self._enter(command, folders)
             return
-        if not _PROGRAM.fullmatch(program) or _may_move(words[len(given) :], self._entry):
+        if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):
             raise _LostError
         ends = program in {"exit", "break", "continue"}
         is_plain = not (behind[1:] or "".join(behind).strip("0123456789") or _may_not_run(command))
@@ -313,13 +319,14 @@ class _Walk:
             normpath(one if one[0] == "/" else f"{at}/{one}")
             for at, one in product(self._entry, folders)
         )
-        # Above there surely is a folder, or the next `..` leads nowhere.
-        is_sure = all(map(_ABOVE.fullmatch, folders)) or all(map(self._is_there, there))
+        # Above there surely is a folder, or the next `..` leads nowhere; not behind a name: `a/..`.
+        is_there = all(map(self._is_there, there)) and not any(map(_ABOVE_NAME.search, folders))
+        is_sure = is_there or all(map(_ABOVE.fullmatch, folders))
         is_sure = is_sure and not _may_not_run(command)
         self._end(there, _NONE if is_sure else self._entry, command.after)
 
     def _is_there(self, folder: str) -> bool:
-        return not _GONE[self._harm].search(folder) and self._places.enters(folder)
+        return not _GONE[self._harm].search(folder) and self._enters(folder)
 
 
 def _may_not_run(command: SimpleCommand) -> bool:
@@ -333,13 +340,13 @@ def _may_not_run(command: SimpleCommand) -> bool:
 def _may_move(words: list[CommandWord], places: _Places) -> bool:
     """Return whether a command may change the folder, or how `cd` does so: `mv ../a ../../b`."""
     texts = [word.text for word in words]
-    program = next((text for text in texts if text not in _BEFORE_PROGRAM), "")
-    if program == "." or not _MOVES.isdisjoint(texts):
-        return _ACTIVATES.fullmatch(" ".join(texts)) is None
+    line = " ".join(dropwhile(_SET_BEFORE.match, texts))
+    if _HIDES.match(line) or not _MOVES.isdisjoint(texts):
+        return _ACTIVATES.fullmatch(line) is None
     around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
-    return "mv" in texts and any(
-        text.rstrip("/").rpartition("/")[2] in around or (".." in text and _WILD.search(text))
-        for text in texts
+    parts = re.split(r"[\s'\"()]+", " ".join(texts))
+    return "mv" in parts and any(
+        part.rstrip("/").rpartition("/")[2] in around or _WILD_ABOVE.match(part) for part in parts
     )
 
 
@@ -348,6 +355,8 @@ def _harm_of(command: SimpleCommand) -> int:
     words = [word.raw for word in command.given]
     words = list(dropwhile(lambda word: word in _BEHIND or _SET_BEFORE.match(word), words))
     text = " ".join(words)
+    if _MAY_CHANGE.search(" ".join(word.raw for word in command.words)):
+        return _ANY
     if not words or words[0] in _KEEP_ALL or _SETS.fullmatch(text):
         return 0
     return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else _ANY
@@ -365,22 +374,8 @@ def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[st
         for name, value in given:
             values.setdefault(name, []).append(value)
     few = {name: of for name, of in values.items() if len(of) <= _MOST_PLACES and name not in env}
-    return {name: of for name, of in few.items() if all(map(_FOLDER.fullmatch, of))}
-
-
-def _from_its_link(command: str, places: RelativeStarts) -> str:
-    """Return `ln -s ../b a/c` with the folder of the link before its target; others as they are.
-
-    Where there is something at `a/c`, the link may go below that.
-    """
-    commands = surely_parsed(command)
-    words = commands[0].words if len(commands) == 1 else []
-    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
-        return command
-    target, link = words[-2:]
-    at = target.start + (target.raw[0] in "'\"")
-    folder = link.text.rpartition("/")[0]
-    return f"{command[:at]}{folder}/{command[at:]}" if places.is_new(link.text) else command
+    known = {name: of for name, of in few.items() if not _IS_SET.fullmatch(name)}
+    return {name: of for name, of in known.items() if all(map(_FOLDER.fullmatch, of))}
 
 
 def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[int, str]]:
@@ -393,7 +388,7 @@ def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[in
     moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
     for word in words if moved is None else words[moved : moved + 2]:
         for climb in _CLIMB.finditer(word.raw):
-            if (climb.end() == 0 or climb[0] or "$(" in word.raw) and (
+            if (climb.end() == 0 or climb[0] or _PLAIN_INNER.fullmatch(word.raw)) and (
                 first not in _CHANGES_FOLDERS or _ABOVE.fullmatch(word.text)
             ):
                 # `-Ia/../b` has the path `/../b` in it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import dropwhile
 
 from hub.guard.text.shell import (
@@ -37,6 +38,9 @@ _RENAMES = re.compile(r"\b(?:alias|function|hash)\b|\(\s*\)")
 """Signs that a command gives the name of a program to something else."""
 _USES_LINES = re.compile(rf"{_RENAMES.pattern}|\$\(|`|--files")
 """The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
+_LINKS = re.compile(
+    r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
+)
 _RUN_NOTHING = frozenset(
     {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
 )
@@ -161,6 +165,21 @@ def without_plain_remarks(command: str) -> str:
         if is_line and not _ENDS_REMARK.search(command, start, end):
             command = command[:start] + command[end:]
     return command
+
+
+def from_its_link(command: str, is_new: Callable[[str], bool]) -> str:
+    """Return `ln -s ../b a/c` as `ln -s a/../b a/c`, from where its target starts; others as given.
+
+    Where there is something at `a/c`, the link may go below that.
+    """
+    commands = surely_parsed(command) if command[:3] == "ln " else []
+    words = commands[0].words if len(commands) == 1 else []
+    if not all(map(is_literal, words)) or not _LINKS.fullmatch(" ".join(one.text for one in words)):
+        return command
+    target, link = words[-2:]
+    at = target.start + (target.raw[0] in "'\"")
+    folder = link.text.rpartition("/")[0]
+    return f"{command[:at]}{folder}/{command[at:]}" if is_new(link.text) else command
 
 
 def runs_nothing(command: SimpleCommand) -> bool:
