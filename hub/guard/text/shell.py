@@ -177,9 +177,7 @@ def _inside(part: re.Match[str]) -> str:
 
 
 def _unescaped(quoted: str) -> str:
-    return (
-        _ESCAPED_IN_QUOTES.sub(lambda of: of[1].strip("\n"), quoted) if "\\" in quoted else quoted
-    )
+    return _ESCAPED_IN_QUOTES.sub(lambda of: of[1].strip("\n"), quoted)
 
 
 class _UnclosedError(Exception):
