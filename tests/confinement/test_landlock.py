@@ -307,10 +307,10 @@ def test_a_read_grant_is_not_for_writing() -> None:
         (1, "os.rename(outside, inside + '/moved'); open(inside + '/moved').read()"),
         (1, "os.unlink(outside)"),
         (1, "os.listdir(os.path.dirname(outside))"),
-        (1, "open(f'/proc/{os.getppid()}/environ', 'rb').read()"),
-        (1, "open(f'/proc/{os.getppid()}/root/{outside}').read()"),
+        (1, "open(f'/proc/{other}/environ', 'rb').read()"),
+        (1, "open(f'/proc/{other}/root/{outside}').read()"),
         (3, "os.truncate(outside, 0)"),
-        (6, "os.kill(os.getppid(), 0)"),
+        (6, "os.kill(int(other), 0)"),
     ],
 )
 def test_confinement_cannot_be_bypassed(
@@ -318,14 +318,19 @@ def test_confinement_cannot_be_bypassed(
 ) -> None:
     if landlock.abi() < since:
         pytest.skip(f"only Landlock ABI {since} stops this: a newer kernel has it")
-    program = f"import os, sys; outside, inside = sys.argv[1:]; {code}; print('LEAK')"
-    secret, other = tmp_path / "secret.txt", tmp_path / "other"
-    (other / "inside").mkdir(parents=True)
-    (other / "secret.txt").write_text("secret")
-    bare = [*PYTHON, "-c", program, str(other / "secret.txt"), str(other / "inside")]
-    harm = subprocess.run([sys.executable, *bare[1:]], capture_output=True, text=True, check=False)  # noqa: S603 - ours
+    program = f"import os, sys; outside, inside, other = sys.argv[1:]; {code}; print('LEAK')"
+    secret, bare = tmp_path / "secret.txt", tmp_path / "bare"
+    (bare / "inside").mkdir(parents=True)
+    (bare / "secret.txt").write_text("secret")
+    with subprocess.Popen(["/bin/sleep", "600"]) as other:
+        try:
+            at = (str(bare / "secret.txt"), str(bare / "inside"), str(other.pid))
+            command = [*PYTHON, "-c", program, *at]
+            harm = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - ours
+            found = run(program, secret, inside, other.pid, write=(inside,))
+        finally:
+            other.kill()
     assert harm.stdout == "LEAK\n", harm.stderr
-    found = run(program, secret, inside, write=(inside,))
     assert "LEAK" not in found.stdout
     assert "Error" in found.stderr
     assert secret.read_text() == "secret"

@@ -92,9 +92,12 @@ def test_what_a_command_leaves_running_does_not_keep_its_value() -> None:
 
 
 def test_a_command_that_cannot_be_started_is_told(tmp_path: Path) -> None:
+    # A folder of the PATH that this user may not look into would be told otherwise.
+    variables = {"PATH": os.defpath}
+
     def started(*argv: str) -> str:
         return command_value(
-            argv, directory=str(tmp_path), environment=os.environ, scope=ReadingScope()
+            argv, directory=str(tmp_path), environment=variables, scope=ReadingScope()
         )
 
     with pytest.raises(SecretError, match="there is no command 'no-such-command'"):

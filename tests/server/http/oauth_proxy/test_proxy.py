@@ -698,7 +698,7 @@ async def test_an_answer_that_cannot_be_read_is_none(content: bytes) -> None:
 
 async def test_a_token_endpoint_that_cannot_be_reached_is_said() -> None:
     bench = ProxyBench()
-    bench.at.metadata |= {"token_endpoint": "https://[::1]x/token"}
+    bench.at.metadata |= {"token_endpoint": "https://issuer.example:x/token"}
     client_id = bench.registered()
     form = bench.redeeming(client_id, await bench.code(client_id))
     await refused(bench.proxy.tokens(form), "temporarily_unavailable")
