@@ -174,18 +174,23 @@ def _why_not(host: str, number: int) -> int | None:
 
 def _holder(number: int) -> str:
     """Return the process that listens on a port: its id and program; empty if not known."""
-    inodes: set[str] = set()
+    owners: dict[str, int] = {}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == number:
-                    inodes.add(f"socket:[{fields[9]}]")
-    for process in Path("/proc").glob("[0-9]*") if inodes else ():
+                    owners[f"socket:[{fields[9]}]"] = int(fields[7])
+    hidden = ""
+    for process in Path("/proc").glob("[0-9]*") if owners else ():
         with suppress(OSError):
-            if any(os.readlink(one) in inodes for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
-                return f"process {process.name} ({_program_of(process)})"
-    return ""
+            named = f"process {process.name} ({_program_of(process)})"
+            try:
+                if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
+                    return named
+            except PermissionError:  # a hub shows its files to root only
+                hidden = named if named.endswith("(roots-hub)") else hidden
+    return hidden if hidden and os.getuid() in owners.values() else ""
 
 
 def _program_of(process: Path) -> str:
