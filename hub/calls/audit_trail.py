@@ -210,6 +210,6 @@ def note_refusal(
 
 def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     """Return what would lift the refusal, for the operator's log."""
-    place = at.place_of(refused)
-    found = changes_for(refused, call, at, () if place is None else (place,))
+    places = () if refused.leads_to is None else (refused.leads_to,)
+    found = changes_for(refused, call, at, places)
     return text_of(found, at.profile)
