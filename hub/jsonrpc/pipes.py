@@ -194,11 +194,11 @@ class PipeOutlet:
         return True
 
     async def send(self, message: Message) -> None:
-        if self.gone:
-            raise GoneError("the pipe is closed")
         # Wait before writing, too: otherwise each sender adds a message to a full pipe's buffer.
-        await self._flow.drained()
-        self._writer.write(to_line(message))
+        while not self.post(message):
+            if self._transport.is_closing():
+                raise GoneError("the pipe is closed")
+            await self._flow.drained()
         await self._flow.drained()
 
     def abort(self) -> None:
