@@ -97,6 +97,13 @@ class CallAudit(Struct, eq=False, gc=False):
         else:
             self.write("failed")
 
+    def cancelled(self) -> None:
+        """Write the record of a call in flight that is cancelled, perhaps by a later refusal."""
+        if isinstance(self.verdict, Refused):
+            self.write("refused", self.verdict.reason)
+        else:
+            self.write("cancelled")
+
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
         machine, verdict = self.services.machine, self.verdict
