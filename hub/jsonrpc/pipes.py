@@ -15,13 +15,22 @@ import anyio
 import structlog
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Message, to_line
+from hub.jsonrpc.exact_json import UNWRITABLE, encoder
+from hub.jsonrpc.messages import Message, to_bytes
 
 WRITE_HIGH_WATER = 1024 * 1024
 LARGE: Final = 64 * 1024
 """Bytes above which joining the pieces costs more than writing them one by one."""
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+def to_line(message: Message) -> bytes:
+    """Return a message as JSON with a newline; otherwise as `to_bytes`."""
+    try:
+        return encoder.encode_lines([message])
+    except UNWRITABLE:
+        return to_bytes(message) + b"\n"
 
 
 class ReadBatch:
