@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord, CallOutcome, moment
+from hub.audit.log_file import AuditRecord, CallOutcome, moment
 from hub.calls.permission import Circumstances, changes_for, text_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, InsufficientScopeError, RouteError

@@ -88,6 +88,14 @@ class Admitted(Struct, frozen=True):
         force_setattr(self, "token", None)
 
 
+def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
+    """Return the refusal in a verdict; None if there is none.
+
+    In report mode an admitted call has one, too: `would_refuse`.
+    """
+    return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
+
+
 class ToolGuard(Struct, frozen=True):
     """The guard of one tool: its schema and policy, compiled once."""
 
