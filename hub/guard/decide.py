@@ -89,10 +89,7 @@ class Admitted(Struct, frozen=True):
 
 
 def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
-    """Return the refusal in a verdict; None if there is none.
-
-    In report mode an admitted call has one, too: `would_refuse`.
-    """
+    """Return the refusal in a verdict, if any; in mode `report` an admitted call has one, too."""
     return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
 
 
