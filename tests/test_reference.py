@@ -10,7 +10,7 @@ from typing import get_args
 
 import pytest
 
-from hub.audit.record import AuditRecord, CallOutcome
+from hub.audit.log_file import AuditRecord, CallOutcome
 from hub.calls.builtin_tools import BUILTINS
 from hub.children.child import ChildState
 from hub.cli.served import Served

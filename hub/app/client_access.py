@@ -9,7 +9,7 @@ import structlog
 
 from hub.app.hub import Hub
 from hub.app.machine import this_machine
-from hub.audit.record import AuditRecord, moment
+from hub.audit.log_file import AuditRecord, moment
 from hub.config.listening.listen import Listen
 from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig, StdioServer

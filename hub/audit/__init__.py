@@ -10,6 +10,6 @@ record is made is up to `calls`.
 Main types: `AuditRecord` (one line), `AuditSink` (the interface that callers use), `NoAudit`.
 `audit_log` opens the file.
 
-Reading order: `record` (pure), `log_file` (queue, thread and rotation), `open_file` (which files
-are accepted).
+Reading order: `log_file` (records, queue, thread and rotation), `open_file` (which files are
+accepted).
 """

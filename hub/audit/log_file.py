@@ -1,4 +1,4 @@
-"""Audit log file: JSON lines written by a thread, with rotation. Writing never delays a call."""
+"""Audit records, and the file that has them: JSON lines, which a thread writes and rotates."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ import time
 from collections import deque
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 import structlog
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from hub.audit.open_file import open_to_add
-from hub.audit.record import AuditRecord, Recordable
+from hub.guard.consent import Consent
 from hub.jsonrpc import exact_json
 from hub.system.atomic_file import alone_in
-from hub.values import JsonObject
+from hub.values import JsonObject, SessionKey
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 """Size at which the file is renamed to `NAME.1`, replacing an older one."""
@@ -42,7 +45,54 @@ _STAYS_OPEN: Final = os.name == "posix"
 _marks = operator.attrgetter("st_dev", "st_ino", "st_mode", "st_nlink", "st_uid")
 """What tells a file from another one, and from itself as one that is not fit any more."""
 
+CallOutcome: TypeAlias = Literal["admitted", "refused", "failed", "cancelled"]
+
 log = structlog.stdlib.get_logger(__name__)
+
+
+class Recordable(Protocol):
+    """The end of a call, of which the audit log makes the record when it writes it."""
+
+    def record(self) -> AuditRecord:
+        """Return the record."""
+        ...
+
+
+class AuditRecord(Struct, frozen=True, gc=False):
+    """One call, as the JSON object of its log line.
+
+    `time` is ISO 8601 in UTC; `ms` is the time in milliseconds until the response, the child's time
+    included. `consent` is the user's answer about a path outside the roots; `session` may come from
+    an earlier call. `pointer` and `path` then name that path, in an admitted call, too.
+    """
+
+    time: str
+    session: SessionKey
+    principal: str
+    server: str
+    tool: str
+    verdict: CallOutcome
+    reason: str | None = None
+    pointer: str | None = None
+    path: str | None = None
+    would_refuse: bool = False
+    ms: float = 0.0
+    consent: Consent | None = None
+    profile: str | None = None
+
+    def record(self) -> AuditRecord:
+        return self
+
+
+def moment(at: float) -> str:
+    """Return a time (seconds since 1970) as ISO 8601 text in UTC, to the millisecond."""
+    second, milliseconds = divmod(int(at * 1000), 1000)
+    return f"{_second(second)}.{milliseconds:03}+00:00"
+
+
+@lru_cache(maxsize=4)  # many calls end in the same second
+def _second(at: int) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 class AuditSink(Protocol):

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord, CallOutcome, moment
+from hub.audit.log_file import AuditRecord, CallOutcome, moment
 from hub.calls.permission import Circumstances, changes_for, text_of
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
@@ -96,6 +96,13 @@ class CallAudit(Struct, eq=False, gc=False):
             self.write("admitted")
         else:
             self.write("failed")
+
+    def cancelled(self) -> None:
+        """Write the record of a call in flight that is cancelled, perhaps by a later refusal."""
+        if isinstance(self.verdict, Refused):
+            self.write("refused", self.verdict.reason)
+        else:
+            self.write("cancelled")
 
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
         """Write the record. `reason`: why the call was refused or failed."""
@@ -210,6 +217,6 @@ def note_refusal(
 
 def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
     """Return what would lift the refusal, for the operator's log."""
-    place = at.place_of(refused)
-    found = changes_for(refused, call, at, () if place is None else (place,))
+    places = () if refused.leads_to is None else (refused.leads_to,)
+    found = changes_for(refused, call, at, places)
     return text_of(found, at.profile)

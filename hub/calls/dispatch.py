@@ -16,10 +16,10 @@ from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.failures import denied, failed
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Failure, Request, Response
+from hub.jsonrpc.messages import Request, Response
 from hub.jsonrpc.requests import UNSAID, Cancellable, token_in
 from hub.system.tasks import TaskStarter
-from hub.values import Call
+from hub.values import Call, JsonObject
 
 
 class RequestRegistry(InFlightRegistry, Protocol):
@@ -75,16 +75,14 @@ class CallDispatcher:
         owner, resolved, services = route.owner, route.resolved, route.owner.services
         audit = CallAudit.of(owner, resolved.spec.name, resolved.name, verdict)
         if type(verdict) is Refused:
-            self._refuse(request, route, verdict, audit, reply)
-            return ANSWERED
+            return self._answered(request, route, _refused(route, verdict, audit), reply)
         limits = services.usage
         usage = limits.of(owner.principal, services.profile) if limits.is_limited else None
         over = None if usage is None else usage.in_flight_objection()
         if over is not None:
             audit.write("refused", over.why)
             told = partial(failed, resolved.method, over.why)
-            self._give(route.answer(request, told), reply)
-            return ANSWERED
+            return self._answered(request, route, told, reply)
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
             owner,
@@ -101,25 +99,26 @@ class CallDispatcher:
         in_flight.start(verdict.call)
         return in_flight
 
-    def _refuse(
+    def _answered(
         self,
         request: Request,
         route: CallRoute,
-        refused: Refused,
-        audit: CallAudit,
+        told: Callable[[], JsonObject],
         reply: ReplySink,
-    ) -> None:
-        resolved = route.resolved
-        call = Call(resolved.method, resolved.name, {}, {})
-        told = audit.verdict = note_refusal(route.owner, call, resolved, refused, None)
-        result = partial(denied, call, told, resolved.spec, resolved.base + told.pointer)
-        answer = route.answer(request, result)
-        audit.write("refused", told.reason)
-        self._give(answer, reply)
-
-    def _give(self, answer: Response | Failure, reply: ReplySink) -> None:
+    ) -> Cancellable:
+        answer = route.answer(request, told)
         if not reply.give(answer):
             self.tasks.start_soon(reply.deliver, answer)
+        return ANSWERED
+
+
+def _refused(route: CallRoute, refused: Refused, audit: CallAudit) -> Callable[[], JsonObject]:
+    """Record a refusal; return what makes the result of the call."""
+    resolved = route.resolved
+    call = Call(resolved.method, resolved.name, {}, {})
+    told = audit.verdict = note_refusal(route.owner, call, resolved, refused, None)
+    audit.write("refused", told.reason)
+    return partial(denied, call, told, resolved.spec, resolved.base + told.pointer)
 
 
 class _Answered:

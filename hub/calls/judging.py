@@ -183,8 +183,10 @@ class JudgingContext(Struct, eq=False):
         return self._known == self.snapshot.here
 
     async def look_again(self) -> None:
-        """Take a new snapshot, with the roots that are effective now."""
+        """Take a new snapshot, with the roots effective now, unless nothing has changed."""
         effective = await self.session.effective(self.asked.outlet)
+        if effective == self.effective and self.is_still_valid():
+            return
         slot = self.session.slot_for(self.spec, effective)
         self.snapshot = Snapshot.of(self.session, self.spec, effective, slot)
         self.judged_in = None

@@ -247,7 +247,7 @@ class ModernCalls:
             self._check_scopes(session, asked, call)
             effective = await session.effective(asked.outlet)
             case = call.case_for(session, asked, effective, retry)
-            refusal = await self._relay.judge_again(case)
+            refusal = await self._relay.judge_again(case, call.audit)
         except BaseException:
             call.cancel(asked.reason)
             raise

@@ -13,8 +13,7 @@ from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
 from hub.guard.policy import DenyPatterns
-from hub.paths.file_uris import UriError, path_from_uri
-from hub.paths.resolve import Flavour, LinkReader, PathError, is_inside, parts_of, resolve
+from hub.paths.resolve import Flavour, LinkReader, is_inside, parts_of
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import RootSet
 from hub.sessions.session import Session
@@ -89,17 +88,6 @@ class Circumstances(Struct, frozen=True):
             has_file=services.config_file.state.file is not None,
             profile=services.profile,
         )
-
-    def place_of(self, refused: Refused) -> str | None:
-        """Return where the refused path leads; None if it is no plain path."""
-        folders = [root.path for root in self.effective.roots.roots if not root.is_file]
-        cwd, path = folders[0] if folders else None, refused.path
-        try:
-            if path[:5].lower() == "file:":
-                path = path_from_uri(path, self.flavour)
-            return resolve(path, cwd=cwd, links=self.links, flavour=self.flavour)
-        except (PathError, UriError):
-            return None
 
 
 def text_of(changes: Sequence[Change], profile: str | None) -> str:

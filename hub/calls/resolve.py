@@ -269,16 +269,15 @@ class Relay:
             raise in_flight.unanswered
         return result
 
-    async def judge_again(self, case: JudgingContext) -> Payload | None:
-        """Return, and audit, the refusal of a call in flight; None if the call may go on.
+    async def judge_again(self, case: JudgingContext, audit: CallAudit) -> Payload | None:
+        """Return the refusal of a call in flight; None if the call may go on.
+
+        Its record `audit` is written once the call is cancelled.
 
         Raises: RpcError for the refusal of a prompt or a resource.
         """
-        verdict, spec = await case.decide(case.granted), case.spec
-        if not isinstance(verdict, Refused):
-            return None
-        with CallAudit.of(case.session, spec.name, case.call.name) as audit:
-            return _refused(case, audit, verdict)
+        verdict = await case.decide(case.granted)
+        return _refused(case, audit, verdict) if isinstance(verdict, Refused) else None
 
 
 def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payload:

@@ -264,7 +264,8 @@ class Child:
 
         Raises: ChildError if the child does not start, or is gone.
         """
-        await self._started.wait()
+        if not isinstance(self.state, Ready):
+            await self._started.wait()
         if isinstance(self.state, Ready):
             return self.state
         reason = self.state.reason if isinstance(self.state, Down) else "it is starting"

@@ -14,7 +14,6 @@ from typing import cast
 
 from msgspec import Struct, to_builtins
 
-from hub.audit.record import refusal_of
 from hub.calls.permission import READ_ONLY, Change, changes_for
 from hub.cli.explained_call import (
     CallInQuestion,
@@ -28,7 +27,7 @@ from hub.cli.options import Subparsers, add_config_option, add_profile_option, a
 from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted
 from hub.errors import ConfigError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
-from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain
+from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain, refusal_of
 from hub.guard.policy import Policy, ToolPolicy
 from hub.legible import on_one_line
 from hub.paths.resolve import Entry, Flavour, LinkReader, PathError

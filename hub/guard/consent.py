@@ -6,6 +6,7 @@ reason, and not about a path beyond a ceiling.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide, explain
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import PathError, parts_of
 from hub.roots.roots import Root, RootSet
@@ -26,12 +27,10 @@ Consent: TypeAlias = Literal["once", "session", "refused"]
 
 MAX_QUESTIONS: Final = 3
 """The most places that the user is asked about for one call."""
-_JUDGEMENTS: Final = 2 * MAX_QUESTIONS
-"""The most judgements that `wanted` makes."""
 QUESTION_BUDGET: Final = Budget(
-    search=INLINE_BUDGET.search // _JUDGEMENTS,
-    readings=INLINE_BUDGET.readings // _JUDGEMENTS,
-    effort=INLINE_BUDGET.effort // _JUDGEMENTS,
+    search=INLINE_BUDGET.search // MAX_QUESTIONS,
+    readings=INLINE_BUDGET.readings // MAX_QUESTIONS,
+    effort=INLINE_BUDGET.effort // MAX_QUESTIONS,
 )
 """The limit for each judgement of `wanted` while other calls wait for the event loop."""
 ONCE: Final = "allow once"
@@ -40,6 +39,8 @@ REFUSE: Final = "refuse"
 _CONSENTS: Final[dict[Json, Consent]] = {ONCE: "once", SESSION: "session"}
 _SHOWN: Final = 200
 _NOUN: Final = {"tools/call": "tool", "prompts/get": "prompt", "resources/read": "resource"}
+_UNSURE: Final = re.compile(r"[^ !#-\[\]-~]")
+"""Any character but those of ASCII that stand for themselves."""
 _QUOTES: Final = frozenset({"Pi", "Pf"})
 
 
@@ -73,7 +74,7 @@ def wanted(  # noqa: PLR0913, PLR0917 - a call is judged with each of them
     while isinstance(verdict, Refused):
         if verdict.reason != OUTSIDE or len(found) == MAX_QUESTIONS:
             return ()
-        path = _leads_to(call, guard, context, verdict.pointer, budget)
+        path = verdict.leads_to
         one = None if path is None else _wanted(verdict.pointer, path, context)
         if one is None or not within(one.root, ceilings):
             return ()
@@ -86,28 +87,6 @@ def wanted(  # noqa: PLR0913, PLR0917 - a call is judged with each of them
 def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
     """Return whether a place is covered by each of the ceilings."""
     return all(ceiling.covers(root.parts) is not None for ceiling in ceilings)
-
-
-def _leads_to(
-    call: Call, guard: ToolGuard, context: CallContext, pointer: str, budget: Budget
-) -> str | None:
-    """Return the resolved path that a call was refused for, or None if it is not known."""
-    try:
-        explained = explain(call, guard, context, budget)
-    except PathError:  # the budget is not enough for the search
-        return None
-    objected = (
-        (judged.pointer, evaluated)
-        for judged in explained
-        for evaluated in judged.readings
-        if evaluated.objection is not None
-    )
-    at, evaluated = next(objected, ("", None))
-    return (
-        evaluated.leads_to
-        if evaluated and (at, evaluated.objection) == (pointer, OUTSIDE)
-        else None
-    )
 
 
 def _wanted(pointer: str, path: str, context: CallContext) -> Wanted | None:
@@ -177,10 +156,11 @@ def _quoted(text: str, most: int | None = None) -> str:
     Quotes, backslashes and unprintable characters in it are escaped.
     """
     shown = text if most is None or len(text) <= most else text[:most] + "..."
-    return '"' + "".join(map(_escaped, shown)) + '"'
+    return f'"{_UNSURE.sub(_escaped, shown)}"'
 
 
-def _escaped(char: str) -> str:
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
     if char in '"\\':
         return "\\" + char
     if char.isprintable() and unicodedata.category(char) not in _QUOTES:

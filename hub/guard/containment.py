@@ -143,7 +143,7 @@ class PathTracer:
             self.bases = tuple(one for one in index.bases if one not in missing)
         self._shared = index.shared
         self._files, self._directories, self._depths = index.files, index.directories, index.depths
-        self._known: dict[str, str] = {}
+        self.known: dict[str, str] = {}
         self.beside: Callable[[], Sequence[str]] = tuple
         self.around: Callable[[], Sequence[str]] = tuple
 
@@ -290,7 +290,7 @@ class PathTracer:
 
     def _directory(self, path: str) -> str:
         """Return a plain absolute path with links followed; caches each directory for the call."""
-        known = self._known.get(path)
+        known = self.known.get(path)
         if known is None:
             root = self._shared.get(path)
             if root is not None and self._links.entry(path) == entry_of(root):
@@ -299,7 +299,7 @@ class PathTracer:
                 above, _, name = path.rpartition("/")
                 directory = self._directory(above) if above else "/"
                 known = enter(directory, name, links=self._links, flavour=self._flavour)
-            self._known[path] = known
+            self.known[path] = known
         return known
 
     def _is_near(self, text: str, base: str) -> bool:

@@ -45,7 +45,8 @@ class Refused(Struct, frozen=True):
 
     `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it, or of a
     command the word that was refused. Both are empty if the call as a whole is refused. `roots` are
-    the URIs of the client's roots, and `no_roots` says why there are none.
+    the URIs of the client's roots, and `no_roots` says why there are none. `leads_to` is where the
+    path leads, links followed; None if it was not followed.
     """
 
     pointer: str
@@ -53,6 +54,7 @@ class Refused(Struct, frozen=True):
     reason: str
     roots: tuple[str, ...]
     no_roots: str = ""
+    leads_to: str | None = None
 
     def message(self) -> str:
         """Return the refusal as one line, for the client and its model."""
@@ -84,6 +86,11 @@ class Admitted(Struct, frozen=True):
             raise TypeError("only the guard admits a call")
         # Without this, a copy with a different call in it would count as admitted.
         force_setattr(self, "token", None)
+
+
+def refusal_of(verdict: Admitted | Refused | None) -> Refused | None:
+    """Return the refusal in a verdict, if any; in mode `report` an admitted call has one, too."""
+    return verdict.would_refuse if isinstance(verdict, Admitted) else verdict
 
 
 class ToolGuard(Struct, frozen=True):
@@ -267,10 +274,10 @@ def _evaluate(
     for candidate in found:
         objection = judge.objection(candidate)
         if objection is not None:
-            is_final = not judge.is_spent
+            is_final, leads_to = not judge.is_spent, judge.leads_to
             path = judge.refused_word(candidate) or _text(candidate)
             uris, why = context.roots.uris, context.no_roots
-            refused = Refused(candidate.pointer, path, objection, uris, why)
+            refused = Refused(candidate.pointer, path, objection, uris, why, leads_to)
             return _Evaluation(refused, call, is_final=is_final)
     if policy.rewrite == "verbatim":
         return _Evaluation(None, call)

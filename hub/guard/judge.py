@@ -42,6 +42,7 @@ class Judge:
     """Judges the path candidates of one call, within `budget`.
 
     `candidates` are all of the call: a value may start in a folder that another one names.
+    `leads_to` is where the reading leads that was objected to last; None if it was not followed.
     """
 
     def __init__(  # noqa: PLR0913 - a judge needs them all
@@ -71,6 +72,7 @@ class Judge:
         self._local_paths = local_paths
         self._texts = CandidateTexts(self._tracer, reader, posix, local_paths)
         self._folders = NamedFolders(candidates, self._tracer, reader)
+        self.leads_to: str | None = None
         self._to_read = Meter(budget.readings, "there is too much to judge")
 
     @property
@@ -92,9 +94,12 @@ class Judge:
             and self._policy.paths == "local"
         ):
             # The value reads in one way only: its readings need not be listed.
-            return self._tracer.objection(value)
+            objection = self._tracer.objection(value)
+            self.leads_to = self._tracer.known.get(value)
+            return objection
         for evaluated in self.evaluate(candidate):
             if evaluated.objection is not None:
+                self.leads_to = evaluated.leads_to
                 return evaluated.objection
         return None
 

@@ -103,14 +103,6 @@ def to_bytes(message: Message) -> bytes:
         return encode(_as_text(message))
 
 
-def to_line(message: Message) -> bytes:
-    """Return a message as JSON with a newline; otherwise as `to_bytes`."""
-    try:
-        return encoder.encode_lines([message])
-    except UNWRITABLE:
-        return to_bytes(message) + b"\n"
-
-
 def _as_text(message: Message) -> Message:
     with suppress(RecursionError):  # the unchanged message then raises when it is encoded
         match message:

@@ -15,13 +15,22 @@ import anyio
 import structlog
 
 from hub.jsonrpc.errors import GoneError
-from hub.jsonrpc.messages import Message, to_line
+from hub.jsonrpc.exact_json import UNWRITABLE, encoder
+from hub.jsonrpc.messages import Message, to_bytes
 
 WRITE_HIGH_WATER = 1024 * 1024
 LARGE: Final = 64 * 1024
 """Bytes above which joining the pieces costs more than writing them one by one."""
 
 log = structlog.stdlib.get_logger(__name__)
+
+
+def to_line(message: Message) -> bytes:
+    """Return a message as JSON with a newline; otherwise as `to_bytes`."""
+    try:
+        return encoder.encode_lines([message])
+    except UNWRITABLE:
+        return to_bytes(message) + b"\n"
 
 
 class ReadBatch:
@@ -194,11 +203,11 @@ class PipeOutlet:
         return True
 
     async def send(self, message: Message) -> None:
-        if self.gone:
-            raise GoneError("the pipe is closed")
         # Wait before writing, too: otherwise each sender adds a message to a full pipe's buffer.
-        await self._flow.drained()
-        self._writer.write(to_line(message))
+        while not self.post(message):
+            if self._transport.is_closing():
+                raise GoneError("the pipe is closed")
+            await self._flow.drained()
         await self._flow.drained()
 
     def abort(self) -> None:

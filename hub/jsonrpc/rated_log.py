@@ -61,7 +61,8 @@ class RatedLog:
             self._lines -= 1
             self._bytes -= size
             log.log(level, event, **fields)
-        self.look()
+        if self._left_out:
+            self.look()
 
     def look(self) -> None:
         """Log how much was left out, if that is due."""

@@ -16,8 +16,7 @@ from msgspec.structs import asdict, replace
 from structlog.testing import capture_logs
 
 from hub.audit import log_file as log_file_module
-from hub.audit.log_file import BATCH, MAX_FILE_BYTES, PAUSE, NoAudit, audit_log
-from hub.audit.record import AuditRecord
+from hub.audit.log_file import BATCH, MAX_FILE_BYTES, PAUSE, AuditRecord, NoAudit, audit_log
 from hub.jsonrpc import exact_json
 from tests.audit.test_record import REFUSAL
 from tests.kit.fakes import no_descriptor_free

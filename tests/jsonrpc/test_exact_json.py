@@ -30,16 +30,9 @@ from hub.jsonrpc.exact_json import (
     mended,
     request_id,
 )
-from hub.jsonrpc.messages import (
-    Failure,
-    Message,
-    Notification,
-    Request,
-    Response,
-    to_bytes,
-    to_line,
-)
+from hub.jsonrpc.messages import Failure, Message, Notification, Request, Response, to_bytes
 from hub.jsonrpc.parsing import parse_child
+from hub.jsonrpc.pipes import to_line
 from hub.protocol.constants import INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json, JsonObject
 

@@ -28,7 +28,6 @@ from hub.jsonrpc.messages import (
     size_of,
     size_of_answer,
     to_bytes,
-    to_line,
 )
 from hub.jsonrpc.parsing import (
     answer_first,
@@ -39,6 +38,7 @@ from hub.jsonrpc.parsing import (
     parse_child,
     parse_client,
 )
+from hub.jsonrpc.pipes import to_line
 from hub.protocol.constants import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
 from hub.values import Json
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, cast
 import anyio
 from msgspec.structs import replace
 
-from hub.audit.record import AuditRecord, Recordable
+from hub.audit.log_file import AuditRecord, Recordable
 from hub.jsonrpc import messages, parsing, requests
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId, UnreadableAnswerError, encode

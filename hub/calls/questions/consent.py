@@ -105,12 +105,15 @@ def _proven(case: JudgingContext, places: tuple[Wanted, ...], consent: str | Non
     return next(fits, 0)
 
 
-async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
-    """Ask a legacy client about one place after the other, until the user refuses one."""
+async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | None:
+    """Ask a legacy client about one place after the other, until the user refuses one.
+
+    None if the user could not be asked about one.
+    """
     said: set[Consent] = set()
     for one in places:
         answer = await _answer(case, one)
-        if answer == "refused":
+        if answer is None or answer == "refused":
             return answer
         if answer == "session":
             case.session.grants.add(case.spec.name, one.root, writes=case.guard.needs_write)
@@ -118,10 +121,10 @@ async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent:
     return "session" if "session" in said else "once"
 
 
-async def _answer(case: JudgingContext, one: Wanted) -> Consent:
+async def _answer(case: JudgingContext, one: Wanted) -> Consent | None:
     peer = case.session.peer
     if peer is None:
-        return "refused"
+        return None
     try:
         result = await peer.request(
             "elicitation/create",
@@ -130,9 +133,11 @@ async def _answer(case: JudgingContext, one: Wanted) -> Consent:
             outlet=case.asked.outlet,
         )
         return consent_in(messages.as_object(result))
-    except (GoneError, RpcError, SilentError, WireError) as exc:
-        log.warning("not asked", path=one.root.path, error=str(exc))
+    except SilentError:
         return "refused"
+    except (GoneError, RpcError, WireError) as exc:
+        log.warning("not asked", path=one.root.path, error=str(exc))
+        return None
 
 
 def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject:

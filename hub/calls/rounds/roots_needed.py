@@ -12,7 +12,6 @@ from collections.abc import Collection
 from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.audit.record import refusal_of
 from hub.calls.addressing import Addressed
 from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.judging import JudgingContext
@@ -26,6 +25,7 @@ from hub.guard.decide import (
     acts_on_places,
     compile_tool,
     decide_within_inline_budget,
+    refusal_of,
 )
 from hub.jsonrpc.errors import RpcError
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
