@@ -30,7 +30,7 @@ from hub.config.own_files import FOUND, found_in
 from hub.config.records import TrustRecord, digest_of
 from hub.config.source.documents import read
 from hub.errors import UsageError
-from hub.launch.secret_references import CommandSecret
+from hub.launch.templates import CommandSecret
 from hub.legible import on_one_line
 from hub.specs import shown_url
 from hub.system.log import shows_colours

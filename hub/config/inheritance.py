@@ -21,7 +21,7 @@ from hub.launch.environments import (
     without_hubs_own,
 )
 from hub.launch.plan import LaunchTemplate, plan
-from hub.launch.secret_references import CommandSecret
+from hub.launch.templates import CommandSecret
 from hub.protocol.http_headers import token_hash
 from hub.roots.roots import EMPTY
 from hub.specs import RemoteTarget, ServerSpec

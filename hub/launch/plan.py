@@ -19,8 +19,7 @@ from hub.launch.known_servers import (
     program_index,
     runs_elsewhere,
 )
-from hub.launch.secret_references import SecretText
-from hub.launch.templates import Lookup, Template, TemplateError
+from hub.launch.templates import Lookup, SecretText, Template, TemplateError
 from hub.roots.roots import RootSet
 
 ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]

@@ -21,7 +21,7 @@ import structlog
 from anyio import CapacityLimiter, to_thread
 
 from hub.errors import ChildError
-from hub.launch.secret_references import (
+from hub.launch.templates import (
     CommandSecret,
     FileSecret,
     KeyringSecret,

@@ -29,7 +29,7 @@ from hub.launch.plan import (
     known_filesystem_server,
     plan,
 )
-from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
+from hub.launch.templates import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
 from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots

@@ -45,8 +45,7 @@ from hub.config.load import config_source
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import FOUND
 from hub.errors import HubError, UsageError
-from hub.launch.secret_references import FileSecret
-from hub.launch.templates import Template
+from hub.launch.templates import FileSecret, Template
 from hub.legible import on_one_line
 from hub.secrets.reading import file_value
 from hub.secrets.values import SecretError
