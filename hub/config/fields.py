@@ -38,8 +38,7 @@ from hub.launch.templates import (
 )
 from hub.paths.file_uris import path_meant
 from hub.protocol.http_headers import is_header_name, is_header_value
-from hub.secrets.reading import text_value
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError, text_value
 
 
 class LoadContext(Struct, frozen=True):

@@ -34,13 +34,13 @@ from hub.legible import on_one_line
 from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.secrets.reading import (
+    SecretError,
     file_value,
     is_installed,
     not_installed,
     open_to_others,
     program_path,
 )
-from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"

@@ -47,8 +47,7 @@ from hub.config.own_files import FOUND
 from hub.errors import HubError, UsageError
 from hub.launch.templates import FileSecret, Template
 from hub.legible import on_one_line
-from hub.secrets.reading import file_value
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError, file_value
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.this_process import run_loop
 from hub.values import ServerName

@@ -31,7 +31,7 @@ from hub.errors import ConfigError, StartError
 from hub.legible import on_one_line
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles, unkept
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 from hub.system.machine import Machine
 from hub.system.this_process import run_loop
 
