@@ -21,8 +21,9 @@ from msgspec import Struct, field
 from hub.config.own_files import record_path
 from hub.config.source import json_text, toml, yaml_text
 from hub.config.source.documents import Form, real_form
+from hub.config.source.json_text import read_json
+from hub.config.source.places import SyntaxMistakesError, awkward
 from hub.config.source.strict_yaml import MISREAD
-from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
 from hub.errors import StartError
 from hub.system.machine import Machine
 from hub.system.private_file import StateFile
@@ -93,6 +94,19 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("is no mapping")  # noqa: TRY004 - one error for all that cannot be read
     return cast("dict[str, Any]", found)
+
+
+def alike(one: object, other: object) -> bool:
+    """Return whether two parsed values are alike, whatever the order of their keys."""
+    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(alike, ones, others))
+    return repr(one) == repr(other)
 
 
 def section_of(raw: Mapping[str, Any], section: Sequence[str]) -> dict[str, Any]:

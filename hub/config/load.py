@@ -19,8 +19,8 @@ from hub.config.listening.listen import Listen, check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
+from hub.config.source.json_text import as_text
 from hub.config.source.places import Path, in_command
-from hub.config.source.syntax import as_text
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.known_servers import program_index, short_name

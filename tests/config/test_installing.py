@@ -280,6 +280,7 @@ def test_an_entry_that_was_edited_is_not_taken_out(form: Form) -> None:
     [
         ('{"mcpServers": []}', "json"),
         ('{"mcpServers": "x"}', "json"),
+        ('{"mcpServers": {,}}', "json"),
         ('mcp_servers = {a = {command = "x"}}\n', "toml"),
         ("extensions: [a]\n", "yaml"),
         ("x: &all {extensions: {a: {}}}\n<<: *all\n", "yaml"),

@@ -14,9 +14,9 @@ from hub.config.clients.entries import ClientServer
 from hub.config.clients.sections import EditorInput, entries_in, inputs_in
 from hub.config.fields import LoadContext
 from hub.config.source.documents import Document, Form, read
+from hub.config.source.json_text import read_json
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
-from hub.config.source.syntax import read_json
 from hub.errors import ConfigError
 
 Scope: TypeAlias = Literal["user", "project", "file"]

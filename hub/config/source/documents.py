@@ -12,11 +12,14 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from hub.config.source.json_text import read_json
 from hub.config.source.places import (
     JsonPlaces,
+    Mistake,
     Path,
     Place,
     Places,
+    SyntaxMistakesError,
     excerpt,
     line_and_column,
     masked,
@@ -26,7 +29,6 @@ from hub.config.source.places import (
     spelled,
     syntax_excerpt,
 )
-from hub.config.source.syntax import Mistake, SyntaxMistakesError, read_json, without_extras
 from hub.errors import ConfigError, Fault
 
 Form: TypeAlias = Literal["yaml", "json", "toml"]
@@ -113,15 +115,16 @@ class Document:
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
-        places = self._json_places.around(path) if self.form == "json" else self._places
+        if self.form == "json":
+            return self._json_places.nearest(path)
         for length in range(len(path), 0, -1):
-            if (place := places.get(path[:length])) is not None:
+            if (place := self._places.get(path[:length])) is not None:
                 return place
         return None
 
     @cached_property
     def _json_places(self) -> JsonPlaces:
-        return JsonPlaces(without_extras(self.text), is_lazy=True)
+        return JsonPlaces(self.text)
 
     @cached_property
     def _places(self) -> Places:
