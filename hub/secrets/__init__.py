@@ -5,6 +5,6 @@ no log line has a value. A command is run without a shell, and ended after a tim
 
 This package does not decide where a secret may be used: that is `hub.config`.
 
-Main types: `SecretReader` (reads for children, beside the event loop, and warns of files that
-others can read), `SecretError` (why a value cannot be had).
+Main types, in `reading`: `SecretReader` (reads for children, beside the event loop, and warns of
+files that others can read), `SecretError` (why a value cannot be had).
 """

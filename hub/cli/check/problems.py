@@ -11,6 +11,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,7 @@ from msgspec import Struct
 
 from hub.audit.open_file import unfit
 from hub.cli.terminal import Finding
+from hub.config.fields import is_unread
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
@@ -44,8 +46,9 @@ from hub.secrets.reading import (
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"
-LEAST_TOKEN: Final = 16
+_LEAST_TOKEN: Final = 16
 """Characters that a token of clients should have."""
+GUESSABLE: Final = f"is easy to guess: take {_LEAST_TOKEN} random characters or more"
 
 
 class MissingProgram(Struct, frozen=True):
@@ -139,7 +142,25 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
 
 def is_guessable(token: str) -> bool:
     """Return whether a token of clients is so short or uniform that it can be guessed."""
-    return len(token) < LEAST_TOKEN or len({*token}) < LEAST_TOKEN // 2
+    return len(token) < _LEAST_TOKEN or len({*token}) < _LEAST_TOKEN // 2
+
+
+def token_problems(config: HubConfig) -> Iterator[Finding]:
+    """Yield the tokens of clients that can be guessed, have ended, or end soon.
+
+    The remedy is the command that prints another one.
+    """
+    named = [(f"listen.tokens[{at}]", one) for at, one in enumerate(config.listen.tokens)]
+    given = [("listen.token", config.listen.token, "NAME")]
+    given += [(f"{at}.token", one.token, one.name) for at, one in named]
+    for where, token, name in given:
+        if token is not None and not is_unread(token) and is_guessable(token.get_secret_value()):
+            yield Finding("warning", "token", where, GUESSABLE, f"roots-hub token new {name}")
+    now = datetime.now(UTC)
+    for at, one in named:
+        if (what := one.near_end(now)) is not None:
+            fix = f"roots-hub token new {one.name} --days 90"
+            yield Finding("warning", "token", f"{at}.expires", what, fix)
 
 
 class FolderProblem(Struct, frozen=True):

@@ -77,8 +77,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     settings.secrets,
     settings.audit_file,
     settings.port,
-    settings.weak_tokens,
-    settings.ending_tokens,
+    settings.tokens,
     settings.expired_tokens,
     configs.clients,
 )

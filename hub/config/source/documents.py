@@ -183,12 +183,17 @@ def read(source: str, directory: FilePath, digest: str | None = None) -> Documen
     """
     if is_inline(source):
         return Document("the config", source, "json")
-    form = form_of(source)
-    content = _content(directory / source, source, MAX_BYTES[form])
+    text = text_in(directory / source, source, digest)
+    return Document(source, text.replace("\r\n", "\n"), form_of(source))
+
+
+def text_in(path: FilePath, source: str, digest: str | None = None) -> str:
+    """Return the text of the file that `source` names in errors; raises as `read` does."""
+    content = _content(path, source, MAX_BYTES[form_of(source)])
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         fix = "Start again to be asked about it."
         raise ConfigError(source, "changed since it was trusted", fix)
-    return Document(source, _decoded(content, source), form)
+    return _decoded(content, source)
 
 
 def real_form(text: str, form: Form) -> Form:
@@ -242,7 +247,7 @@ def _decoded(found: bytes, source: str) -> str:
     if found[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
         raise ConfigError(source, "is not UTF-8 but UTF-16", "Save the file as UTF-8.")
     try:
-        return found.decode("utf-8-sig").replace("\r\n", "\n")
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = found.count(b"\n", 0, error.start) + 1
         what = f"is not UTF-8: line {line} has a character in another encoding"

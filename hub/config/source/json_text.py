@@ -37,7 +37,7 @@ _WORDS: Final = {"True": "true", "False": "false", "None": "null", "yes": "true"
 class WrittenFloat(float):
     """A number that knows how it was written: `1.10`."""
 
-    def __init__(self, written: str) -> None:
+    def __init__(self, written: str) -> None:  # pyright: ignore[reportInconsistentConstructor] - a text alone
         self.written = written
 
 
@@ -196,7 +196,7 @@ class _JsonObject(Struct, frozen=True):
 
     open: int
     close: int
-    members: Mapping[str | int, JsonMember]
+    members: dict[str | int, JsonMember]
 
 
 class _JsonText:

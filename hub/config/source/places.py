@@ -267,7 +267,8 @@ def excerpt(
     end = max(start, min(member[1], line_end))
     before, after = text[line_start:start], text[end:line_end].strip(" ,\r]}:{[")
     is_first = not before.strip(" \t-[{")
-    lead = before if is_first else f"{_margin(before)}{MASK} "
+    margin = before[: len(before) - len(before.lstrip())]
+    lead = before if is_first else f"{margin}{MASK} "
     rest = f" {MASK}" if after and not after.startswith(("#", "//")) else ""
     key, value = text[start : marked[0]], text[marked[0] : min(marked[1], end)]
     tail = ""
@@ -295,7 +296,10 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
     if len(before) > WIDTH // 2:
         before = MASK + before[-WIDTH // 2 :]
     if _hides_a_secret(line):
-        before, after = _without_values(before), MASK if after else ""
+        found = _KEY.search(before)
+        if found is not None and found.end() < len(before):
+            before = before[: found.end()] + MASK
+        after = MASK if after else ""
     before, after = masked(before), masked(after)[:WIDTH]
     return _drawn(f"{origin}:{number}:{column}", before + after, len(before), 1)
 
@@ -368,15 +372,6 @@ def _hides_a_secret(line: str) -> bool:
         or found["key"] in _SECRET_PARTS
         for found in _KEY.finditer(line)
     )
-
-
-def _without_values(text: str) -> str:
-    found = _KEY.search(text)
-    return text if found is None else text[: found.end()] + (MASK if text[found.end() :] else "")
-
-
-def _margin(before: str) -> str:
-    return before[: len(before) - len(before.lstrip())]
 
 
 def _end_of_line(text: str, at: int) -> int:
