@@ -24,6 +24,7 @@ from hub.config.fields import is_unread
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
+from hub.launch.known_servers import RUNNERS
 from hub.launch.plan import (
     LaunchPlan,
     LaunchTemplate,
@@ -80,7 +81,9 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
         fix = f"Write `command: {first}` and `args: [{args}]`."
         return MissingProgram(_problem("programs", where, what, fix), is_whole_line=True)
     what += "" if os.sep in made.shown[0] else " on the PATH"
-    likely = _likely(made.shown[0], _programs(path))
+    # One of these is rather not installed than misspelt: pip is no pipx. python may be python3.
+    is_runner = made.shown[0] in RUNNERS - {"python"}
+    likely = None if is_runner else _likely(made.shown[0], _programs(path))
     fix = _did_you_mean(likely) or "Install it, or write its whole path."
     if _URL in made.shown[0]:
         fix = "A URL is no command: write `url:` in the place of `command:`."
