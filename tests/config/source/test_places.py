@@ -48,7 +48,7 @@ def test_the_places_in_yaml() -> None:
     assert places_in_yaml("") == {}
 
 
-IN_JSON = {
+IN_JSON: dict[Path, tuple[str, str]] = {
     ("a",): ('"a"', "1"),
     ("b",): ('"b"', '"b"'),
     ("b", 0): ("", '"x"'),
