@@ -214,15 +214,10 @@ def _opened(options: Namespace) -> Generator[_Config]:
         if len(written) != len(config.roots.fallback):
             raise StartError(f"{source}: another program is changing it", "Try again.")
         kept = [
-            _kept(entry, text, place)
+            _Kept(path := _canonical(entry.path, place), entry.name or Path(path).name, text)
             for entry, text in zip(config.roots.fallback, written, strict=True)
         ]
         yield _Config(source, file, place, tuple(kept), config.roots.detect)
-
-
-def _kept(entry: FallbackRoot, written: str, place: PathContext) -> _Kept:
-    path = _canonical(entry.path, place)
-    return _Kept(path, entry.name or Path(path).name, written)
 
 
 def _add(options: Namespace) -> int:
