@@ -13,7 +13,7 @@ from hub.errors import Fault
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.environments import Inherits
 from hub.launch.plan import LaunchTemplate, mentions_roots
-from hub.launch.secret_references import SecretText
+from hub.launch.templates import SecretText
 from hub.roots.roots import RootSet
 from hub.values import CallMethod, ServerName, is_this_user, principal_in
 

@@ -11,7 +11,6 @@ from hub.app.hub import Hub
 from hub.app.machine import this_machine
 from hub.audit.log_file import AuditRecord, moment
 from hub.config.listening.listen import Listen
-from hub.config.listening.profile import ClientMatch
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
 from hub.launch.known_servers import FILE_SERVER
@@ -143,14 +142,15 @@ def profile_rules(config: HubConfig) -> ProfileRules:
     """Return which clients have which profile of a config."""
     return ProfileRules(
         {
-            name: None if profile.match is None else tuple(map(_match, profile.match))
+            name: None
+            if profile.match is None
+            else tuple(
+                ProfileMatch(frozenset(one.tokens), one.issuer, one.wanted_claims)
+                for one in profile.match
+            )
             for name, profile in config.profiles.items()
         }
     )
-
-
-def _match(one: ClientMatch) -> ProfileMatch:
-    return ProfileMatch(frozenset(one.tokens), one.issuer, one.wanted_claims)
 
 
 def limits_of(config: HubConfig) -> LimitsOf | None:

@@ -20,7 +20,7 @@ from hub.catalog.names import Names
 from hub.children.pool.opener import LoginAddress
 from hub.children.pool.pool import ChildPool
 from hub.children.slot import ChildSlot
-from hub.config.inheritance import warn_of_missed
+from hub.config.inheritance import missed_by
 from hub.config.models import HubConfig, StdioServer
 from hub.config.operator_roots import operator_roots
 from hub.config.own_files import state_directory
@@ -61,7 +61,8 @@ def configured(config: HubConfig, setting: Setting, machine: Machine) -> Configu
     if not setting.is_told:
         warn_of_left_out(usable.left_out)
         settle_confinement(usable.specs.values(), machine.kernel)
-        warn_of_missed(usable.specs.values(), machine.environment)
+        for warning in missed_by(usable.specs.values(), machine.environment):
+            log.warning(warning)
     roots = config.roots
     made = Configured(
         servers=usable.specs,

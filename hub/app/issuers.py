@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,13 +27,8 @@ from hub.server.http.oauth_proxy.proxy import OAuthProxy
 from hub.server.http.oauth_proxy.tickets import HubTokens, Tickets
 from hub.system.machine import Machine
 
-
-class _KeysFrom(Struct, frozen=True):
-    """Where the keys of an issuer come from."""
-
-    issuer: str
-    at: str | None
-    is_optional: bool
+_KeysFrom: TypeAlias = tuple[str, str | None, bool]
+"""Where the keys of an issuer come from: it, their address, and whether they may be missing."""
 
 
 class Issuers(Struct, frozen=True):
@@ -104,7 +100,7 @@ def _id_tokens(issuer: Issuer, client: IssuerClient) -> IdTokens:
 
 
 def _keys_of(one: TrustedIssuer) -> _KeysFrom:
-    return _KeysFrom(one.issuer, one.jwks, one.introspection is not None)
+    return one.issuer, one.jwks, one.introspection is not None
 
 
 def _key_set(one: TrustedIssuer, before: Issuers | None) -> KeySet:

@@ -279,16 +279,9 @@ def _roots_value(config: HubConfig, key: str, change: Change) -> object:
         return value
     if change.op == "remove":
         return tuple(one for one in before if one != value)
-    made = {"fallback": _fallback, "access": _access}.get(key, str)
-    return (*before, made(value))
-
-
-def _fallback(path: Any) -> FallbackRoot:
-    return FallbackRoot.model_construct(path=path, name=None)
-
-
-def _access(entry: Any) -> AccessAt:
-    return AccessAt.model_construct(**entry)
+    if key == "fallback":
+        return (*before, FallbackRoot.model_construct(path=value, name=None))
+    return (*before, AccessAt.model_construct(**value) if key == "access" else str(value))
 
 
 def _servers(config: HubConfig, change: Change) -> Mapping[str, object]:

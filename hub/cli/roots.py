@@ -8,7 +8,6 @@ from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -215,15 +214,10 @@ def _opened(options: Namespace) -> Generator[_Config]:
         if len(written) != len(config.roots.fallback):
             raise StartError(f"{source}: another program is changing it", "Try again.")
         kept = [
-            _kept(entry, text, place)
+            _Kept(path := _canonical(entry.path, place), entry.name or Path(path).name, text)
             for entry, text in zip(config.roots.fallback, written, strict=True)
         ]
         yield _Config(source, file, place, tuple(kept), config.roots.detect)
-
-
-def _kept(entry: FallbackRoot, written: str, place: PathContext) -> _Kept:
-    path = _canonical(entry.path, place)
-    return _Kept(path, entry.name or Path(path).name, written)
 
 
 def _add(options: Namespace) -> int:
@@ -278,14 +272,13 @@ def _root(given: str, place: PathContext) -> Root:
     try:
         return place.root(_local(given, place.flavour))
     except (RootError, UriError) as exc:
-        _unusable(given, exc)
-
-
-def _unusable(given: str, error: Exception) -> NoReturn:
-    why, fix = str(error), "Give a directory or file that you may read, and that is safe to share."
-    if why == INACCESSIBLE:
-        why, fix = "there is no such file or directory", "Make it first, or correct the path."
-    raise StartError(f"{given}: {why}", fix) from error
+        why, fix = (
+            str(exc),
+            "Give a directory or file that you may read, and that is safe to share.",
+        )
+        if why == INACCESSIBLE:
+            why, fix = "there is no such file or directory", "Make it first, or correct the path."
+        raise StartError(f"{given}: {why}", fix) from exc
 
 
 def _local(given: str, flavour: Flavour) -> str:

@@ -31,7 +31,10 @@ from hub.values import Json, JsonObject
 
 def nobody_yet(source: str | None, roots: OperatorRoots) -> str:
     """Return what a person is told who starts `run` at a terminal: whom it waits for."""
-    named = ["--config", str(Path(source).absolute())] if source else _root_options(roots)
+    ceiling = () if roots.ceiling is None else roots.ceiling.paths
+    named = [text for path in ceiling for text in ("--root", path)]
+    if source:
+        named = ["--config", str(Path(source).absolute())]
     entry = {"command": "roots-hub", "args": ["run", *named]}
     config = json.dumps({"mcpServers": {"roots-hub": entry}})
     return (
@@ -39,11 +42,6 @@ def nobody_yet(source: str | None, roots: OperatorRoots) -> str:
         f"command itself; in its config:\n  {config}\nFor clients that connect to a URL: "
         "roots-hub run --http. To call a tool from here: roots-hub call. Ctrl-C ends it."
     )
-
-
-def _root_options(roots: OperatorRoots) -> list[str]:
-    paths = () if roots.ceiling is None else roots.ceiling.paths
-    return [text for path in paths for text in ("--root", path)]
 
 
 class Served(Struct, frozen=True):
@@ -64,16 +62,13 @@ def served(
     config: HubConfig, roots: OperatorRoots, source: str | None, *, is_embedded: bool
 ) -> Served:
     """Return what a hub with this config and these roots serves; `source` is the config's name."""
+    fixed = f"{_named(roots.ceiling)} (nothing outside it, whatever a client shares)"
     return Served(
         config=source or ("none" if is_embedded else "inline JSON"),
         servers="the embedded file server" if is_embedded else ", ".join(config.servers),
-        folder=_fixed(roots) if is_embedded else _folders(roots),
+        folder=fixed if is_embedded else _folders(roots),
         rights=_rights(config),
     )
-
-
-def _fixed(roots: OperatorRoots) -> str:
-    return f"{_named(roots.ceiling)} (nothing outside it, whatever a client shares)"
 
 
 def _folders(roots: OperatorRoots) -> str:

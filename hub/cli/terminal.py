@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 import structlog
 from msgspec import Struct
@@ -30,7 +30,7 @@ from hub.config.own_files import FOUND, found_in
 from hub.config.records import TrustRecord, digest_of
 from hub.config.source.documents import read
 from hub.errors import UsageError
-from hub.launch.secret_references import CommandSecret
+from hub.launch.templates import CommandSecret
 from hub.legible import on_one_line
 from hub.specs import shown_url
 from hub.system.log import shows_colours
@@ -113,47 +113,33 @@ def _rendered(text: str, style: str) -> str:
     return Style.parse(style).render(text)
 
 
-class Steps(Protocol):
-    """Shows steps that may be done side by side."""
+class Steps:
+    """Shows steps that may be done side by side: on `moving` lines, or one after the other."""
 
-    def begin(self, name: str, doing: str) -> None:
-        """Show that the step `name` is under way: `doing` says what is done."""
-        ...
-
-    def end(self, name: str, result: str) -> None:
-        """Show a step's result; it is no longer under way."""
-        ...
-
-
-class _PlainSteps:
-    def begin(self, name: str, doing: str) -> None:
-        print(f"{on_one_line(name)}: {doing}", flush=True)
-
-    def end(self, name: str, result: str) -> None:
-        print(f"{on_one_line(name)}: {result}", flush=True)
-
-
-class _MovingSteps:
-    def __init__(self, shown: Progress) -> None:
-        self._shown = shown
+    def __init__(self, moving: Progress | None = None, *, is_silent: bool = False) -> None:
+        self._moving = moving
+        self._is_silent = is_silent
         self._under_way: dict[str, TaskID] = {}
 
     def begin(self, name: str, doing: str) -> None:
-        self._under_way[name] = self._shown.add_task(f"{on_one_line(name)}: {doing}", total=None)
+        """Show that the step `name` is under way: `doing` says what is done."""
+        text = f"{on_one_line(name)}: {doing}"
+        if self._moving is not None:
+            self._under_way[name] = self._moving.add_task(text, total=None)
+        elif not self._is_silent:
+            print(text, flush=True)
 
     def end(self, name: str, result: str) -> None:
-        from rich.text import Text  # noqa: PLC0415 - as below
+        """Show a step's result; it is no longer under way."""
+        text = f"{on_one_line(name)}: {result}"
+        if self._moving is not None:
+            from rich.text import Text  # noqa: PLC0415 - as below
 
-        self._shown.remove_task(self._under_way.pop(name))
-        # The terminal breaks long lines itself, so that they can be copied whole.
-        text = Text.from_ansi(f"{on_one_line(name)}: {result}")
-        self._shown.console.print(text, soft_wrap=True)
-
-
-class _NoSteps:
-    def begin(self, name: str, doing: str) -> None: ...
-
-    def end(self, name: str, result: str) -> None: ...
+            self._moving.remove_task(self._under_way.pop(name))
+            # The terminal breaks long lines itself, so that they can be copied whole.
+            self._moving.console.print(Text.from_ansi(text), soft_wrap=True)
+        elif not self._is_silent:
+            print(text, flush=True)
 
 
 @contextmanager
@@ -162,11 +148,8 @@ def steps(*, is_silent: bool) -> Generator[Steps]:
 
     `is_silent`: show nothing, as stdout gets JSON.
     """
-    if is_silent:
-        yield _NoSteps()
-        return
-    if not shows_colours(sys.stdout):
-        yield _PlainSteps()
+    if is_silent or not shows_colours(sys.stdout):
+        yield Steps(is_silent=is_silent)
         return
     from rich.console import Console  # noqa: PLC0415 - slow to load, and not needed in a pipe
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
@@ -177,7 +160,7 @@ def steps(*, is_silent: bool) -> Generator[Steps]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(file=sys.stdout), transient=True) as shown:
-        yield _MovingSteps(shown)
+        yield Steps(shown)
 
 
 _YES: Final = frozenset({"y", "yes"})

@@ -6,7 +6,6 @@ import json
 import secrets
 import sys
 from argparse import ArgumentTypeError, Namespace
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
@@ -54,21 +53,16 @@ def _new(options: Namespace) -> int:
         print(json.dumps({**made, "token": token}, indent=2))
         return 0
     print(token, flush=True)
+    quoted = {**made, "sha256": f'"{made["sha256"]}"'}
     print(
         f"The token of {options.name}, shown only now. For hub.yaml, where only its hash is:",
         "listen:",
         "  tokens:",
-        f"    - {{{_entry(made)}}}",
+        f"    - {{{', '.join(f'{key}: {value}' for key, value in quoted.items())}}}",
         sep="\n",
         file=sys.stderr,
     )
     return 0
-
-
-def _entry(made: Mapping[str, str]) -> str:
-    """Return the keys of a token's entry in hub.yaml."""
-    quoted = {**made, "sha256": f'"{made["sha256"]}"'}
-    return ", ".join(f"{key}: {value}" for key, value in quoted.items())
 
 
 def _days(text: str) -> int:

@@ -17,9 +17,9 @@ from hub.config.clients.secrets import NeededVariable, SecretVariables, hidden, 
 from hub.config.fields import LoadContext
 from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
+from hub.config.source.json_text import as_text
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
-from hub.config.source.syntax import as_text
 from hub.config.source.yaml_text import flow, quoted, scalar
 from hub.legible import on_one_line
 

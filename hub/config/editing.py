@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
 
@@ -21,8 +21,9 @@ from msgspec import Struct, field
 from hub.config.own_files import record_path
 from hub.config.source import json_text, toml, yaml_text
 from hub.config.source.documents import Form, real_form
+from hub.config.source.json_text import read_json
+from hub.config.source.places import SyntaxMistakesError, awkward
 from hub.config.source.strict_yaml import MISREAD
-from hub.config.source.syntax import SyntaxMistakesError, alike, awkward, read_json
 from hub.errors import StartError
 from hub.system.machine import Machine
 from hub.system.private_file import StateFile
@@ -61,16 +62,8 @@ class EntryEditedError(Exception):
         self.found = found
 
 
-_WITH: Final[Mapping[Form, Callable[..., str]]] = {
-    "json": json_text.with_member,
-    "toml": toml.with_member,
-    "yaml": yaml_text.with_member,
-}
-_WITHOUT: Final[Mapping[Form, Callable[..., Iterator[str]]]] = {
-    "json": json_text.without_member,
-    "toml": toml.without_member,
-    "yaml": yaml_text.without_member,
-}
+_EDITORS: Final = {"json": json_text, "toml": toml, "yaml": yaml_text}
+"""Modules with the functions `with_member` and `without_member` for a text of each form."""
 
 
 def parsed(text: str, form: Form) -> dict[str, Any]:
@@ -93,6 +86,19 @@ def parsed(text: str, form: Form) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("is no mapping")  # noqa: TRY004 - one error for all that cannot be read
     return cast("dict[str, Any]", found)
+
+
+def alike(one: object, other: object) -> bool:
+    """Return whether two parsed values are alike, whatever the order of their keys."""
+    if type(one) is not type(other) and not (isinstance(one, float) and isinstance(other, float)):
+        return False
+    if isinstance(one, dict):
+        left, right = cast("dict[str, Any]", one), cast("dict[str, Any]", other)
+        return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
+    if isinstance(one, list):
+        ones, others = cast("list[Any]", one), cast("list[Any]", other)
+        return len(ones) == len(others) and all(map(alike, ones, others))
+    return repr(one) == repr(other)
 
 
 def section_of(raw: Mapping[str, Any], section: Sequence[str]) -> dict[str, Any]:
@@ -204,7 +210,7 @@ def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: 
         around[key] = around[key] if isinstance(around.get(key), dict) else {}
         around = around[key]
     around[name] = value
-    found = _WITH[real_form(text, form)](text, section, name, value)
+    found = _EDITORS[real_form(text, form)].with_member(text, section, name, value)
     return found if _is(found, form, expected) else awkward(".".join(section))
 
 
@@ -213,7 +219,7 @@ def without_entry(text: str, form: Form, section: Sequence[str], name: str) -> s
     expected = copy.deepcopy(parsed(text, form))
     around = section_of(expected, section) if section else expected
     del around[name]
-    for found in _WITHOUT[real_form(text, form)](text, section, name):
+    for found in _EDITORS[real_form(text, form)].without_member(text, section, name):
         if _is(found, form, expected):
             return found
         if form == "toml" and not around:
@@ -242,13 +248,13 @@ def _is_there(raw: Mapping[str, Any], section: Sequence[str]) -> bool:
 
 def _difference(old: str, new: str) -> tuple[int, str, str]:
     """Return the one place where two texts differ: its start, and what each has there."""
-    start = _common(old, new)
-    end = _common(old[start:][::-1], new[start:][::-1])
+    start = in_common(old, new)
+    end = in_common(old[start:][::-1], new[start:][::-1])
     return start, old[start : len(old) - end], new[start : len(new) - end]
 
 
-def _common(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their start."""
+def in_common(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many characters, or lines, two texts have in common at their start."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from hub.config.editing import parsed, section_of
-from hub.config.source.syntax import alike, awkward
+from hub.config.editing import alike, parsed, section_of
+from hub.config.source.places import awkward
 from hub.config.source.yaml_text import YamlText, scalar
 
 _FALLBACK: Final = ("roots", "fallback")

@@ -26,18 +26,19 @@ from pydantic_core import core_schema
 
 from hub.guard.policy import Access, DenyPatterns
 from hub.launch.environments import without_hubs_own
-from hub.launch.secret_references import (
+from hub.launch.templates import (
     CommandSecret,
     FileSecret,
     KeyringSecret,
     SecretReference,
     SecretText,
+    Template,
+    literal,
+    parse_template,
 )
-from hub.launch.templates import Template, literal, parse_template
 from hub.paths.file_uris import path_meant
 from hub.protocol.http_headers import is_header_name, is_header_value
-from hub.secrets.reading import text_value
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError, text_value
 
 
 class LoadContext(Struct, frozen=True):

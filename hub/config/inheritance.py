@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
-
-import structlog
 
 from hub.config.models import HubConfig, Server, StdioServer
 from hub.config.operator_roots import PathContext
@@ -21,7 +19,7 @@ from hub.launch.environments import (
     without_hubs_own,
 )
 from hub.launch.plan import LaunchTemplate, plan
-from hub.launch.secret_references import CommandSecret
+from hub.launch.templates import CommandSecret
 from hub.protocol.http_headers import token_hash
 from hub.roots.roots import EMPTY
 from hub.specs import RemoteTarget, ServerSpec
@@ -121,15 +119,11 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-log = structlog.stdlib.get_logger(__name__)
-
-
-def warn_of_missed(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> None:
-    """Log a warning for each variable that a server misses."""
+def missed_by(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> Iterator[str]:
+    """Yield a warning for each variable that a server misses."""
     for spec in servers:
         for what, fix in missed(spec, environment):
-            sentence = f"servers.{spec.name}: {what}: {fix}"
-            log.warning(sentence)
+            yield f"servers.{spec.name}: {what}: {fix}"
 
 
 def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -141,21 +135,21 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[tuple[str, 
     if isinstance(spec.target, RemoteTarget):
         texts = (spec.target.url, *spec.target.headers.values())
         # URL and headers may hold secrets: show only names that are set in the environment.
-        names = [name for name in mentioned(texts, environment, {}) if _is_sent(name, texts)]
         return [
             (f"${name} is sent literally, not replaced", f"write ${{{name}}}")
-            for name in names
+            for name in mentioned(texts, environment, {})
             if name in environment
+            and any(f"${name}" in text or f"${{{name}}}" in text for text in texts)
         ]
-    names = list(
-        mentioned(_texts(spec.target), environment, {*spec.inherits, *dict(spec.target.env)})
-    )
+    choice = spec.environment
+    shown = choice if isinstance(choice, str) else f"[{', '.join(choice)}]"
+    given = {*spec.inherits, *dict(spec.target.env)}
     return [
         (
-            f"uses {name}, which its process does not inherit (environment: {_shown(spec)})",
+            f"uses {name}, which its process does not inherit (environment: {shown})",
             f'write env: {{{name}: "${{{name}}}"}}',
         )
-        for name in names
+        for name in mentioned(_texts(spec.target), environment, given)
     ]
 
 
@@ -164,12 +158,3 @@ def _texts(template: LaunchTemplate) -> tuple[str, ...]:
     texts = (template.command, *template.args, *(value for _, value in template.env))
     filled = (text.filled(lambda _: "", ()) for text in texts if not text.spreads)
     return tuple("".join(part for part in one.parts if isinstance(part, str)) for one in filled)
-
-
-def _is_sent(name: str, texts: tuple[str, ...]) -> bool:
-    return any(f"${name}" in text or f"${{{name}}}" in text for text in texts)
-
-
-def _shown(spec: ServerSpec) -> str:
-    choice = spec.environment
-    return choice if isinstance(choice, str) else f"[{', '.join(choice)}]"

@@ -19,8 +19,8 @@ from hub.config.listening.listen import Listen, check_access
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_shared_with_roots
 from hub.config.problems import Problem, problems_in, with_one_way
 from hub.config.source.documents import Document, ParsedConfig, form_of, is_inline, read
+from hub.config.source.json_text import as_text
 from hub.config.source.places import Path, in_command
-from hub.config.source.syntax import as_text
 from hub.errors import ConfigError, Fault
 from hub.launch.environments import Inherits
 from hub.launch.known_servers import program_index, short_name
@@ -154,8 +154,9 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
         raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
-    _check_profiles(made)
-    _check_scopes(made)
+    faults = [*_profile_faults(made), *_scope_faults(made)]
+    if faults:
+        raise ConfigError.of(faults)
     return made
 
 
@@ -334,31 +335,16 @@ class _Servers:
         return (*entry.place, *entry.theirs(path[2:]))
 
 
-def _check_profiles(config: HubConfig) -> None:
-    """Check that each server and token that a profile names is in the config.
-
-    Raises: ConfigError.
-    """
-    faults = [*_profile_faults(config)]
-    if faults:
-        raise ConfigError.of(faults)
-
-
-def _check_scopes(config: HubConfig) -> None:
-    """Check that servers and tools need scopes only where some token can have them.
-
-    Raises: ConfigError.
-    """
-    if config.listen.auth is not None:
-        return
+def _scope_faults(config: HubConfig) -> Iterator[Fault]:
+    """Yield where servers and tools need scopes that no token can have."""
     what = "there is no listen.auth, and no other tokens have scopes"
     fix = "Write the issuers of tokens there, or take the key out."
-    faults = [config.fault(at, what, fix) for at, _ in config.particular_scopes()]
-    if faults:
-        raise ConfigError.of(faults)
+    for at, _ in config.particular_scopes() if config.listen.auth is None else ():
+        yield config.fault(at, what, fix)
 
 
 def _profile_faults(config: HubConfig) -> Iterator[Fault]:
+    """Yield where a profile names a server or a token that is not in the config."""
     servers = [*config.servers, *(one.name for one in config.left_out)]
     tokens = [UNNAMED, *(one.name for one in config.listen.tokens)]
     for at, glob in _named_servers(config):

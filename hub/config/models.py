@@ -57,8 +57,7 @@ from hub.errors import Fault
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Access
 from hub.launch.plan import ArgsMode, LaunchTemplate, mentions_roots
-from hub.launch.secret_references import SecretText
-from hub.launch.templates import Template, parse_template
+from hub.launch.templates import SecretText, Template, parse_template
 from hub.specs import Allowance, LeftOut
 
 _OFF: Final = BeforeValidator(off_spelled_false)

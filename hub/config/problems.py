@@ -17,7 +17,15 @@ from pydantic_core import ErrorDetails
 from hub.config.fields import URL_PATH
 from hub.config.models import RemoteServer
 from hub.config.source.places import Path, may_be_shown
-from hub.config.suggestions import TOP, example_at, keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import (
+    TOP,
+    all_keys,
+    example_at,
+    keys_at,
+    likely_key,
+    likely_value,
+    seconds_in,
+)
 from hub.launch.templates import TemplateError
 
 Words: TypeAlias = tuple[str, str]
@@ -124,12 +132,12 @@ def _for_unknown(path: Path) -> str:
     if key.partition(":")[0] in here:
         return _for_known(key)
     meant = likely_key(key, here)
-    is_elsewhere = key in keys_at((), deep=True)
+    is_elsewhere = key in all_keys()
     if meant is not None and (not is_elsewhere or (around and meant == f"{key}s")):
         return f"Write `{meant}`."
     if key in _FOREIGN and not is_elsewhere:
         return _FOREIGN[key]
-    elsewhere = likely_key(key, keys_at((), deep=True), cutoff=0.85)
+    elsewhere = likely_key(key, all_keys(), cutoff=0.85)
     homes = "" if elsewhere is None else " or ".join(_homes(elsewhere, around))
     if homes and is_elsewhere:
         return f"It belongs in {homes}."
@@ -143,7 +151,7 @@ def _homes(key: str, around: Path) -> Sequence[str]:
 
     Of several places these are the likely ones: those in the same section, and the top level.
     """
-    places = keys_at((), deep=True)[key].split("|")
+    places = all_keys()[key]
     if len(places) == 1 or not around:
         return places
     section = str(around[0])
@@ -262,7 +270,7 @@ def _mapping(details: ErrorDetails, key: str, path: Path) -> Words:
         return what, "Write each server's name as a key: `servers: {files: {command: ...}}`."
     if key in {"env", "headers"}:
         return what, f'Write `{key}: {{"NAME": "value"}}`.'
-    keys = list(keys_at(path))
+    keys = keys_at(path)
     if len(keys) == 1 and isinstance(value, str) and may_be_shown(value, path):
         return what, f"Write `{key}: {{{keys[0]}: {value}}}`."
     known = ", ".join(keys[:6])

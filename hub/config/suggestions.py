@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Final, cast
 
@@ -94,15 +94,11 @@ def _plain(word: str) -> str:
     return re.sub(r"[-_\s]", "", word).lower()
 
 
-def keys_at(path: Path, *, deep: bool = False) -> Mapping[str, str]:
-    """Return the keys of hub.yaml at a path; `deep`: and all below, with the places of each."""
+def keys_at(path: Path) -> list[str]:
+    """Return the keys of hub.yaml at a path."""
     schema = json_schema()
-    if deep:
-        return _deep_keys()
-    found: dict[str, str] = {}
-    for part in _parts_at(schema, schema["$defs"], path):
-        found |= dict.fromkeys(part.get("properties", {}), "")
-    return found
+    parts = _parts_at(schema, schema["$defs"], path)
+    return list(dict.fromkeys(key for part in parts for key in part.get("properties", {})))
 
 
 def example_at(path: Path) -> object:
@@ -117,14 +113,15 @@ def example_at(path: Path) -> object:
 
 
 @cache
-def _deep_keys() -> Mapping[str, str]:
+def all_keys() -> Mapping[str, Sequence[str]]:
+    """Return all keys of hub.yaml, each with its places."""
     schema = json_schema()
     places: dict[str, set[str]] = {}
     for name, where in _keys(schema, schema["$defs"], ""):
         if where.startswith("profiles.NAME."):
             continue  # they are also elsewhere, for all clients
         places.setdefault(name, set()).add(where or TOP)
-    return {name: "|".join(sorted(where)) for name, where in places.items()}
+    return {name: sorted(where) for name, where in places.items()}
 
 
 def _parts_at(part: ParsedConfig, parts: ParsedConfig, path: Path) -> Iterator[ParsedConfig]:

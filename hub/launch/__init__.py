@@ -8,8 +8,7 @@ Main types: `Template` (a text with placeholders), `LaunchTemplate` (a stdio ser
 the same child: clients with the same roots can share it.
 
 Read in this order:
-- `templates`: placeholders such as `${root}` and `${NAME:-default}`;
-- `secret_references`: `${file:PATH}` and the like, which are read only at a launch;
+- `templates`: placeholders such as `${root}`, `${NAME:-default}` and `${file:PATH}`;
 - `plan`: fills a template for a client's effective roots;
 - `known_servers`: recognises servers that take their directories as arguments or keep nothing;
 - `environments`: which variables of the hub's environment a child inherits. In a shared hub these

@@ -20,7 +20,7 @@ _FILESYSTEM: Final = frozenset(
 )
 """Names of packages and commands that take directories as positional arguments."""
 
-_RUNNERS: Final = frozenset(
+RUNNERS: Final = frozenset(
     {"npx", "npm", "pnpm", "pnpx", "yarn", "bun", "bunx", "deno", "node"}
     | {"uv", "uvx", "pipx", "python", "py", "cmd", "env"}
 )
@@ -101,7 +101,7 @@ def runs_elsewhere(argv: Sequence[str]) -> bool:
 
 
 def _is_runners(word: str, *, first: bool) -> bool:
-    if _command(word).rstrip("0123456789.") in _RUNNERS:
+    if _command(word).rstrip("0123456789.") in RUNNERS:
         return True
     return not first and (word.startswith("-") or word in _RUNNER_WORDS)
 

@@ -19,8 +19,7 @@ from hub.launch.known_servers import (
     program_index,
     runs_elsewhere,
 )
-from hub.launch.secret_references import SecretText
-from hub.launch.templates import Lookup, Template, TemplateError
+from hub.launch.templates import Lookup, SecretText, Template, TemplateError
 from hub.roots.roots import RootSet
 
 ArgsMode: TypeAlias = Literal["auto", "append", "replace", "none"]
@@ -286,7 +285,11 @@ def _env(
         "MCP_ROOTS_PATHS": "\n".join(paths),
         "MCP_ROOTS_COUNT": str(len(paths)),
     }
-    env = {name: text for name, text in told.items() if _fits(name, text)}
+    env = {
+        name: text
+        for name, text in told.items()
+        if len(f"{name}={text}".encode("utf-8", "surrogateescape")) < MAX_VARIABLE
+    }
     secrets: dict[str, SecretText] = {}
     for key, value in template.env:
         text = _filled(f"servers.{template.name}.env.{key}", value, lookup, paths)
@@ -296,10 +299,6 @@ def _env(
         else:
             env[key] = text.plain
     return tuple(sorted(env.items())), tuple(sorted(secrets.items(), key=itemgetter(0)))
-
-
-def _fits(name: str, text: str) -> bool:
-    return len(f"{name}={text}".encode("utf-8", "surrogateescape")) < MAX_VARIABLE
 
 
 def _cwd(

@@ -10,25 +10,19 @@ ${input:NAME}     the variable HUB_INPUT_NAME: what an editor would ask its user
 ${file:PATH}      a secret in a file; likewise ${cmd:COMMAND} and ${keyring:SERVICE/USER}
 $${               a literal ${
 
-A secret is not read here, and only a text that may have references (`filled`) can be filled then.
+A secret is not read here (`hub.secrets` does that at each launch), and only a text that may have
+references (`filled`) can be filled then.
 """
 
 from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from msgspec import Struct
-
-from hub.launch.secret_references import (
-    SecretReference,
-    SecretReferenceError,
-    SecretText,
-    likely_kind,
-    reference_in,
-)
 
 INPUT: Final = "HUB_INPUT_"
 """How the names of variables begin that hold what an editor would ask for: `${input:NAME}`."""
@@ -38,10 +32,18 @@ _INPUT: Final = re.compile(r"input:(?P<id>[^:{}]+)(?::-(?P<default>.*))?", re.DO
 _THEIRS: Final = re.compile(r"env[:.](\w+)")
 _ENV: Final = "env:"
 _MEANT: Final = ("roots", "root")
+_HIDDEN: Final = "…"
+"""Stands for what of a text may be a secret and is no reference."""
 _ALL_KINDS: Final = (
     "Write a variable as ${NAME}, or a secret as ${file:PATH}, ${cmd:COMMAND} or "
     "${keyring:SERVICE/USER}; $${ is a literal ${."
 )
+_EXAMPLES: Final = {
+    "file": "${file:~/.config/token}",
+    "cmd": "${cmd:pass show github/token}",
+    "keyring": "${keyring:SERVICE/USER}",
+}
+"""Each kind of reference to a secret."""
 _EDITORS: Final = frozenset({"workspaceFolder", "workspaceRoot"})
 """What editors call the first root."""
 _VARIABLE: Final = re.compile(r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
@@ -62,6 +64,88 @@ class TemplateError(ValueError):
         super().__init__(why)
         self.fix = fix
         self.variable = variable
+
+
+class FileSecret(Struct, frozen=True):
+    """`${file:PATH}`: the content of a file."""
+
+    path: str
+
+    @property
+    def written(self) -> str:
+        return f"${{file:{self.path}}}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return "file", self.path
+
+
+class CommandSecret(Struct, frozen=True):
+    """`${cmd:WORDS}`: what a program prints. It is run in `directory`, without a shell."""
+
+    words: str
+    directory: str = ""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        return tuple(shlex.split(self.words))
+
+    @property
+    def written(self) -> str:
+        return f"${{cmd:{self.words}}}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return "cmd", self.words, self.directory
+
+
+class KeyringSecret(Struct, frozen=True):
+    """`${keyring:SERVICE/USER}`: a password in the user's keyring."""
+
+    service: str
+    user: str
+
+    @property
+    def written(self) -> str:
+        return f"${{keyring:{self.service}/{self.user}}}"
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        return "keyring", self.service, self.user
+
+
+SecretReference: TypeAlias = FileSecret | CommandSecret | KeyringSecret
+
+
+class SecretText(Struct, frozen=True):
+    """A text whose variables are filled in and whose references are not; it may hold secrets."""
+
+    parts: tuple[str | SecretReference, ...]
+
+    def __repr__(self) -> str:
+        return f"SecretText({self.shown!r})"
+
+    @property
+    def plain(self) -> str | None:
+        """The text, if it has no references; else None."""
+        texts = [part for part in self.parts if isinstance(part, str)]
+        return "".join(texts) if len(texts) == len(self.parts) else None
+
+    @property
+    def references(self) -> tuple[SecretReference, ...]:
+        return tuple(part for part in self.parts if not isinstance(part, str))
+
+    @property
+    def shown(self) -> str:
+        """The references as written, and `…` for all else: that may be secret, too."""
+        return "".join(
+            _HIDDEN if isinstance(part, str) else part.written for part in self.parts if part
+        )
+
+    @property
+    def identity(self) -> list[tuple[str, ...]]:
+        """What tells this text from others, for a digest: it holds no value of a reference."""
+        return [("text", part) if isinstance(part, str) else part.identity for part in self.parts]
 
 
 class EnvironmentVariable(Struct, frozen=True):
@@ -188,7 +272,7 @@ def _part(found: re.Match[str]) -> TemplatePart:
         return FirstRoot()
     if body.startswith("roots:") and body[6:7] not in {"", "-"}:
         return JoinedRoots(body.removeprefix("roots:"))
-    return _reference(body) or _variable(body)
+    return _reference_in(body) or _variable(body)
 
 
 def _variable(body: str) -> EnvironmentVariable:
@@ -200,11 +284,41 @@ def _variable(body: str) -> EnvironmentVariable:
     return EnvironmentVariable(variable["name"], variable["default"])
 
 
-def _reference(body: str) -> SecretReference | None:
+def _reference_in(body: str) -> SecretReference | None:
+    """Return the reference in the body of a placeholder, `file:PATH`; None if it is no reference.
+
+    Raises: TemplateError.
+    """
+    kind, colon, rest = body.partition(":")
+    if not colon or kind not in _EXAMPLES:
+        return None
+    if not rest.strip():
+        why = f"${{{kind}:}} names nothing"
+        raise TemplateError(why, f"Write {_EXAMPLES[kind]}.")
+    if kind == "file":
+        return FileSecret(rest)
+    return _command(rest) if kind == "cmd" else _keyring(rest)
+
+
+def _command(words: str) -> CommandSecret:
     try:
-        return reference_in(body)
-    except SecretReferenceError as error:
-        raise TemplateError(str(error), error.fix) from None
+        found = shlex.split(words)
+    except ValueError:
+        why = "the words of ${cmd:...} cannot be told apart: a quote is not closed"
+        raise TemplateError(why, "Close it, as in ${cmd:pass show 'my token'}.") from None
+    if not found or not found[0]:
+        why = "${cmd:...} names no program"
+        raise TemplateError(why, f"Write {_EXAMPLES['cmd']}.")
+    return CommandSecret(words)
+
+
+def _keyring(text: str) -> KeyringSecret:
+    # A service may be a URL, so the last slash counts.
+    service, _, user = text.rpartition("/")
+    if not service or not user:
+        why = "${keyring:...} needs a service and a user"
+        raise TemplateError(why, f"Write {_EXAMPLES['keyring']}.")
+    return KeyringSecret(service, user)
 
 
 def input_variable(id_: str) -> str:
@@ -222,8 +336,8 @@ def _known_placeholder(body: str) -> str:
     if kind == "input":
         return "Write ${input:NAME}."
     if colon and not body.startswith(_ENV):
-        meant = likely_kind(kind)
-        return f"Write {meant}." if meant else _ALL_KINDS
+        near = difflib.get_close_matches(kind.lower(), _EXAMPLES, n=1, cutoff=0.7)
+        return f"Write {_EXAMPLES[near[0]]}." if near else _ALL_KINDS
     if re.fullmatch(r"\s*[A-Za-z_]\w*\s*", body):
         return f"Write ${{{body.strip()}}}, without spaces."
     return "Write ${NAME}; $${ is a literal ${."

@@ -17,7 +17,7 @@ from hub.errors import ChildError
 from hub.logins.issuer_requests import LoginEndedError, RenewalFailedError, renewed
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 
 Renew: TypeAlias = Callable[[Login, float], Awaitable[Login]]
 

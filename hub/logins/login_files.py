@@ -15,7 +15,8 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from threading import Event
+from typing import Final
 
 import anyio
 import msgspec
@@ -24,8 +25,7 @@ from msgspec.structs import replace
 
 from hub.errors import StartError
 from hub.logins.login import Login
-from hub.secrets.reading import find_in_keyring, put_into_keyring
-from hub.secrets.values import ReadingScope, SecretError
+from hub.secrets.reading import SecretError, find_in_keyring, put_into_keyring
 from hub.system.atomic_file import alone_in, replace_file
 from hub.system.private_file import append_private, private_directory, read_private, secret_in
 from hub.system.sealing import Sealer, SealingSecrets
@@ -51,25 +51,17 @@ AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
 
-class LoginKey(Protocol):
-    """Where the key is. Raises in all methods: OSError, SecretError."""
-
-    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
-        """Yield the keys that a login may have been sealed by, the likeliest first."""
-        ...
-
-    def for_writing(self) -> bytes:
-        """Return the key that seals; it is made if there is none."""
-        ...
-
-
 class KeyFile:
-    """A key in a file of its user alone."""
+    """A key in a file of its user alone; `for_writing` makes one if there is none.
+
+    Raises in all methods, as `KeyringKey` does: OSError, SecretError.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
+    def candidates(self, given_up: Event) -> Iterator[bytes]:
+        """Yield the keys that a login may have been sealed by, the likeliest first."""
         yield secret_in(self._path)
 
     def for_writing(self) -> bytes:
@@ -86,11 +78,11 @@ class KeyringKey:
         self._directory = directory
         self._known: bytes | None = None
 
-    def candidates(self, scope: ReadingScope) -> Iterator[bytes]:
+    def candidates(self, given_up: Event) -> Iterator[bytes]:
         known = self._known
         if known is not None:
             yield known
-        self._known = _found(scope)
+        self._known = _found(given_up)
         if self._known is not None and self._known != known:
             yield self._known
 
@@ -98,22 +90,22 @@ class KeyringKey:
         if self._known is None:
             private_directory(self._directory)
             with alone_in(self._directory):
-                self._known = _found_or_made(ReadingScope())
+                self._known = _found_or_made()
         return self._known
 
 
-def _found_or_made(scope: ReadingScope) -> bytes:
-    found = _found(scope)
-    if found is None:
-        put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), scope)
-        found = _found(scope)
-    if found is None:
+def _found_or_made() -> bytes:
+    given_up = Event()
+    if (found := _found(given_up)) is not None:
+        return found
+    put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), given_up)
+    if (found := _found(given_up)) is None:
         raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
     return found
 
 
-def _found(scope: ReadingScope) -> bytes | None:
-    text = find_in_keyring(SERVICE, USER, scope)
+def _found(given_up: Event) -> bytes | None:
+    text = find_in_keyring(SERVICE, USER, given_up)
     if text is not None and len(text) != 2 * _BYTES:
         what = f"{SERVICE}/{USER} in the keyring is no key of the hub's"
         raise SecretError(what, f"Run `keyring del {SERVICE} {USER}`, and log in again.")
@@ -133,7 +125,7 @@ class LoginFiles:
     def __init__(self, directory: Path, owner: str = "", *, in_keyring: bool = False) -> None:
         self.owner = owner
         self._directory = directory / _LOGINS
-        self._key: LoginKey = KeyFile(directory / _KEY)
+        self._key: KeyFile | KeyringKey = KeyFile(directory / _KEY)
         if in_keyring:
             self._key = KeyringKey(self._directory)
 
@@ -144,31 +136,31 @@ class LoginFiles:
 
     async def find(self, url: str) -> Login | None:
         """Return what `read` returns; meanwhile other tasks run, and a caller may give up."""
-        scope = ReadingScope()
+        given_up = Event()
         try:
             # A keyring may wait for its user: that may take no place of a shared pool of threads.
-            return await in_own_thread(partial(self.read, url, scope), "login")
+            return await in_own_thread(partial(self.read, url, given_up), "login")
         finally:
-            scope.cancel()
+            given_up.set()
 
-    def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
+    def read(self, url: str, given_up: Event | None = None) -> Login | None:
         """Return the login to a server; None if there is none that can be opened."""
-        login = self._opened(url, self._path(url), scope or ReadingScope())
+        login = self._opened(url, self._path(url), given_up or Event())
         return login if login is not None and login.owner == self.owner else None
 
     def of_principals(self, url: str) -> list[Login]:
         """Return the logins of all principals to a server, but for those that cannot be opened."""
-        scope = ReadingScope()
+        given_up = Event()
         kept = sorted(self._directory.glob(f"{_hash(url)}-{'?' * _NAME}"))
-        found = (self._opened(url, path, scope) for path in kept)
+        found = (self._opened(url, path, given_up) for path in kept)
         return [login for login in found if login is not None]
 
-    def _opened(self, url: str, path: Path, scope: ReadingScope) -> Login | None:
+    def _opened(self, url: str, path: Path, given_up: Event) -> Login | None:
         try:
             text = read_private(path, _MOST).decode("ascii", "replace").strip()
         except FileNotFoundError:
             return None
-        for key in self._key.candidates(scope):
+        for key in self._key.candidates(given_up):
             plain = _sealer(key).open(text, _bound_to(url, path))
             if plain is not None:
                 with suppress(msgspec.MsgspecError):

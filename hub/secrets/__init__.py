@@ -5,11 +5,6 @@ no log line has a value. A command is run without a shell, and ended after a tim
 
 This package does not decide where a secret may be used: that is `hub.config`.
 
-Main types: `SecretReader` (reads for children, beside the event loop), `SecretError` (why a value
-cannot be had), `ReadingScope` (tells a reading when nobody waits for its value any more).
-
-Read in this order:
-- `reading`: from a reference or a text to its value, in files, commands and the keyring;
-  `SecretReader` warns of files that others can read;
-- `values`: what a value must be, and how long it is waited for.
+Main types, in `reading`: `SecretReader` (reads for children, beside the event loop, and warns of
+files that others can read), `SecretError` (why a value cannot be had).
 """

@@ -10,18 +10,20 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from threading import Thread
+from queue import Empty, SimpleQueue
+from threading import Event, Thread
 from typing import IO, Final, Protocol, TypeVar, assert_never, cast
 
 import structlog
 from anyio import CapacityLimiter, to_thread
 
-from hub.errors import ChildError
-from hub.launch.secret_references import (
+from hub.errors import ChildError, HubError
+from hub.launch.templates import (
     CommandSecret,
     FileSecret,
     KeyringSecret,
@@ -29,7 +31,65 @@ from hub.launch.secret_references import (
     SecretText,
 )
 from hub.legible import on_one_line
-from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, value_in, within
+from hub.system.tasks import in_daemon_thread
+
+T = TypeVar("T")
+
+MAX_BYTES: Final = 64 * 1024
+"""The largest value of a secret."""
+_LOOK: Final = 0.05
+"""Seconds between two looks whether a reading is still needed."""
+
+
+class SecretError(HubError):
+    """A secret cannot be read: `what` says why, without any value, `fix` what to do."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        super().__init__(f"{what}. {fix}")
+        self.what = what
+        self.fix = fix
+
+
+def value_in(content: bytes, source: str) -> str:
+    """Return the value in what was read from `source`: without the newline at its end.
+
+    Raises: SecretError if it is empty, too large or no text.
+    """
+    if len(content) > MAX_BYTES:
+        raise SecretError(f"{source} has more than 64 KiB", "Name the secret alone.")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        raise SecretError(
+            f"{source} is not UTF-8 text", "Encode it, for example as base64."
+        ) from None
+    if "\0" in text:
+        raise SecretError(f"{source} has a NUL character", "Encode it, for example as base64.")
+    value = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+    if not value:
+        raise SecretError(f"{source} is empty", "Put the secret there.")
+    return value
+
+
+def within(seconds: float, work: Callable[[], T], given_up: Event) -> T:
+    """Return what `work` returns, or raise what it raises.
+
+    It runs in a thread of its own, which keeps no process alive. `given_up` is set once nobody
+    waits for it any more.
+
+    Raises: TimeoutError if it takes longer than `seconds`, or is given up.
+    """
+    outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
+    in_daemon_thread(work, "secret", outcomes.put)
+    until = time.monotonic() + seconds
+    while not given_up.is_set() and time.monotonic() < until:
+        try:
+            outcome = outcomes.get(timeout=_LOOK)
+        except Empty:
+            continue
+        return outcome()
+    raise TimeoutError
+
 
 AT_ONCE = 8
 """Number of children whose secrets are read at the same time."""
@@ -81,25 +141,25 @@ def open_to_others(path: str) -> str | None:
 
 
 def text_value(
-    text: SecretText, environment: Mapping[str, str], scope: ReadingScope | None = None
+    text: SecretText, environment: Mapping[str, str], given_up: Event | None = None
 ) -> str:
     """Return a text with its secrets. Commands in it get `environment`. Raises: SecretError."""
-    until = scope or ReadingScope()
+    until = given_up or Event()
     return "".join(
         part if isinstance(part, str) else _value(part, environment, until) for part in text.parts
     )
 
 
-def _value(reference: SecretReference, environment: Mapping[str, str], scope: ReadingScope) -> str:
+def _value(reference: SecretReference, environment: Mapping[str, str], given_up: Event) -> str:
     match reference:
         case FileSecret(path):
             return file_value(path)
         case CommandSecret(_, directory):
             return command_value(
-                reference.argv, directory=directory, environment=environment, scope=scope
+                reference.argv, directory=directory, environment=environment, given_up=given_up
             )
         case KeyringSecret(service, user):
-            return keyring_value(service, user, scope)
+            return keyring_value(service, user, given_up)
         case _:
             assert_never(reference)
 
@@ -118,13 +178,13 @@ class SecretReader:
 
         Raises: ChildError with the first that cannot be read.
         """
-        scope = ReadingScope()
+        given_up = Event()
 
         def read() -> dict[str, str]:
             found: dict[str, str] = {}
             for key, text in wanted.items():
                 try:
-                    found[key] = text_value(text, environment, scope)
+                    found[key] = text_value(text, environment, given_up)
                 except SecretError as exc:
                     fix = exc.fix.removesuffix(".")
                     raise ChildError(f"{at}.{key}: {exc.what}. {fix}") from None
@@ -133,7 +193,7 @@ class SecretReader:
         try:
             made = await to_thread.run_sync(read, abandon_on_cancel=True, limiter=self._limiter)
         finally:
-            scope.cancel()
+            given_up.set()
         self._warn(wanted.values())
         return made
 
@@ -161,7 +221,7 @@ def command_value(
     *,
     directory: str,
     environment: Mapping[str, str],
-    scope: ReadingScope,
+    given_up: Event,
     limit: float = COMMAND_LIMIT,
 ) -> str:
     """Return what a command prints on stdout.
@@ -171,7 +231,7 @@ def command_value(
     source = f"the command {argv[0]!r}"
     process = _started(argv, directory, environment)
     try:
-        printed, said = within(limit, lambda: _output(process), scope)
+        printed, said = within(limit, lambda: _output(process), given_up)
     except TimeoutError:
         fix = "It must not ask for anything: it has no terminal."
         raise SecretError(f"{source} did not end within {limit:g} s", fix) from None
@@ -265,9 +325,6 @@ KEYRING_LIMIT: Final = 30.0
 """Seconds that the keyring may take: its user may have to unlock it."""
 
 
-T = TypeVar("T")
-
-
 class _Keyring(Protocol):
     def get_password(self, service_name: str, username: str) -> str | None: ...
 
@@ -288,37 +345,38 @@ def not_installed() -> SecretError:
     return SecretError(what, "Install it: pip install 'roots-hub[keyring]'")
 
 
-def keyring_value(
-    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
-) -> str:
+def keyring_value(service: str, user: str, given_up: Event, *, limit: float = KEYRING_LIMIT) -> str:
     """Return a password from the user's keyring. Raises: SecretError."""
     entry = f"{service}/{user}"
-    found = find_in_keyring(service, user, scope, limit=limit)
+    found = find_in_keyring(service, user, given_up, limit=limit)
     if found is None:
         raise SecretError(f"the keyring has no {entry}", f"Run `keyring set {service} {user}`.")
     return value_in(found.encode(errors="replace"), f"{entry} in the keyring")
 
 
 def find_in_keyring(
-    service: str, user: str, scope: ReadingScope, *, limit: float = KEYRING_LIMIT
+    service: str, user: str, given_up: Event, *, limit: float = KEYRING_LIMIT
 ) -> str | None:
     """Return a password from the user's keyring; None if it has none of that name.
 
     Raises: SecretError.
     """
-    return _asked("read", lambda keyring: keyring.get_password(service, user), scope, limit)
+    return _asked("read", lambda keyring: keyring.get_password(service, user), given_up, limit)
 
 
-def put_into_keyring(service: str, user: str, value: str, scope: ReadingScope) -> None:
+def put_into_keyring(service: str, user: str, value: str, given_up: Event) -> None:
     """Put a password into the user's keyring. Raises: SecretError."""
     _asked(
-        "written", lambda keyring: keyring.set_password(service, user, value), scope, KEYRING_LIMIT
+        "written",
+        lambda keyring: keyring.set_password(service, user, value),
+        given_up,
+        KEYRING_LIMIT,
     )
 
 
-def _asked(how: str, work: Callable[[_Keyring], T], scope: ReadingScope, limit: float) -> T:
+def _asked(how: str, work: Callable[[_Keyring], T], given_up: Event, limit: float) -> T:
     try:
-        return within(limit, lambda: work(_loaded()), scope)
+        return within(limit, lambda: work(_loaded()), given_up)
     except TimeoutError:
         what = f"the keyring did not answer within {limit:g} s"
         raise SecretError(what, "Unlock it.") from None

@@ -183,38 +183,22 @@ class PrincipalUsage:
         """Return each limit with what is used of it; `counts` has what is not counted here."""
         limits, now = self.limits, self._clock()
         rate, size = limits.calls_per_second, limits.bytes_per_minute
+        level = 0 if size is None else math.ceil(self._bytes.level(now, size / MINUTE))
         used = {
             "calls_per_second": 0 if rate is None else math.ceil(self._second.level(now, rate)),
             "calls_per_minute": self._minute.total(now),
             "in_flight": self._in_flight,
-            "bytes_per_minute": 0
-            if size is None
-            else math.ceil(self._bytes.level(now, size / MINUTE)),
-            **counts,
+            "sessions": counts.get("sessions", 0),
+            "children": counts.get("children", 0),
+            "bytes_per_minute": level,
         }
         found: JsonObject = {}
-        for key in KEYS:
-            most = getattr(limits, key)
+        for key, so_many in used.items():
+            most: float | None = getattr(limits, key)
             if most is not None:
-                found[key] = {"limit": most, "used": used.get(key, 0)}
-        if limits.calls_per_second is not None:
-            found["calls_per_second"] = {
-                "limit": limits.calls_per_second,
-                "burst": limits.most_at_once,
-                "used": used["calls_per_second"],
-            }
+                burst = {"burst": limits.most_at_once} if key == "calls_per_second" else {}
+                found[key] = {"limit": most, **burst, "used": so_many}
         return found
-
-
-KEYS: Final = (
-    "calls_per_second",
-    "calls_per_minute",
-    "in_flight",
-    "sessions",
-    "children",
-    "bytes_per_minute",
-)
-"""The limits that something is counted for."""
 
 
 @final
@@ -273,12 +257,8 @@ def underway(usage: ClientUsage) -> Generator[None]:
         usage.end()
 
 
-def _none(_principal: str, _profile: str | None) -> None:
+def _unlimited(_principal: str, _profile: str | None) -> None:
     return None
-
-
-def _unrecorded(_call: RefusedCall) -> None:
-    """Record nothing."""
 
 
 class UsageByPrincipal:
@@ -292,15 +272,15 @@ class UsageByPrincipal:
         self.clock = clock
         self._of: dict[tuple[str, str | None], PrincipalUsage] = {}
         self._found: dict[tuple[str, str | None], ClientUsage | None] = {}
-        self._limits_of: LimitsOf = _none
+        self._limits_of: LimitsOf = _unlimited
         self._sweep_at = KEPT
         self.is_limited = False
         self.counts: dict[str, CountOf] = {}
-        self.refused: NoteRefusal = _unrecorded
+        self.refused: NoteRefusal = lambda _call: None
 
     def follow(self, limits_of: LimitsOf | None) -> None:
         """Ask `limits_of` for the limits of a principal from now on; None: nobody has any."""
-        self._limits_of = limits_of or _none
+        self._limits_of = limits_of or _unlimited
         self.is_limited = limits_of is not None
         self._found.clear()
 

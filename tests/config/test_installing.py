@@ -275,6 +275,12 @@ def test_an_entry_that_was_edited_is_not_taken_out(form: Form) -> None:
     assert caught.value.found == {**ENTRY, "args": ["run", "--config", "/mine.yaml"]}
 
 
+def test_a_comma_alone_between_braces_stays_behind_the_entry() -> None:
+    new, record = installed(text := '{"mcpServers": {,}}', "json", ("mcpServers",), "a", ENTRY, ())
+    assert parsed(new, "json") == {"mcpServers": {"a": ENTRY}}
+    assert uninstalled(new, "json", record) == text
+
+
 @pytest.mark.parametrize(
     ("text", "form"),
     [

@@ -73,6 +73,20 @@ def test_scopes_that_no_token_can_have_are_an_error_at_each_place(tmp_path: Path
     assert "there is no listen.auth" in str(caught.value)
 
 
+def test_such_scopes_are_told_with_what_is_wrong_in_a_profile(tmp_path: Path) -> None:
+    (tmp_path / "hub.yaml").write_text(
+        f"version: 1\n{SERVERS}profiles: {{p: {{servers: [gone]}}}}\n"
+    )
+    with pytest.raises(ConfigError) as raised:
+        load_config("hub.yaml", LoadContext(tmp_path))
+    assert [one.where.partition(": ")[2] for one in raised.value.faults] == [
+        "profiles.p.servers[0]",
+        "servers.files.scopes",
+        "servers.files.tools.overrides.write.scopes",
+        "servers.other.tools.overrides.erase.scopes",
+    ]
+
+
 @pytest.mark.parametrize("scopes", ["[a b]", '["a\\""]', "a", "[1]"])
 def test_what_is_no_scope_is_an_error(tmp_path: Path, scopes: str) -> None:
     with pytest.raises(ConfigError, match="scopes"):

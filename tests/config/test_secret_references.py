@@ -16,7 +16,7 @@ from hub.config.listening.listen import has_unread
 from hub.config.load import Loaded, load_config
 from hub.config.models import RemoteServer, StdioServer
 from hub.errors import ConfigError
-from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret
+from hub.launch.templates import CommandSecret, FileSecret, KeyringSecret
 
 TOKEN = "t0ken-0f-the-test"  # noqa: S105 - no secret
 

@@ -1,7 +1,14 @@
 import pytest
 
 from hub.config.source.places import Path
-from hub.config.suggestions import example_at, keys_at, likely_key, likely_value, seconds_in
+from hub.config.suggestions import (
+    all_keys,
+    example_at,
+    keys_at,
+    likely_key,
+    likely_value,
+    seconds_in,
+)
 
 
 @pytest.mark.parametrize(
@@ -79,12 +86,12 @@ def test_a_value_is_recognised_by_likeness(
     ],
 )
 def test_the_keys_at_a_place_are_known(path: Path, some: set[str]) -> None:
-    assert some <= keys_at(path).keys()
+    assert some <= {*keys_at(path)}
     assert bool(some) is bool(keys_at(path))
 
 
 def test_keys_know_their_places_and_their_defaults() -> None:
-    assert keys_at((), deep=True)["describe_roots"] == "servers.NAME"
+    assert all_keys()["describe_roots"] == ["servers.NAME"]
     assert example_at(("servers", "a", "timeout")) == 300
     assert example_at(("roots", "timeout")) == 10
     assert example_at(("listen", "max_result")) == 1024

@@ -3,8 +3,14 @@ from __future__ import annotations
 import pytest
 
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
-from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
-from hub.launch.templates import TemplateError, parse_template
+from hub.launch.templates import (
+    CommandSecret,
+    FileSecret,
+    KeyringSecret,
+    SecretReference,
+    TemplateError,
+    parse_template,
+)
 from hub.roots.roots import EMPTY
 
 ENVIRONMENT = {"KEY": "k3y"}

@@ -4,6 +4,7 @@ import stat
 import sys
 import threading
 from pathlib import Path
+from threading import Event
 
 import anyio
 import pytest
@@ -12,7 +13,6 @@ from msgspec.structs import replace
 
 from hub.logins.login import Login
 from hub.logins.login_files import AGAIN, LoginFiles
-from hub.secrets.values import ReadingScope
 from tests.kit.loops import all_tasks_blocked
 
 URL = "https://mcp.example.com/mcp"
@@ -47,10 +47,10 @@ async def test_logins_that_cannot_be_read_yet_keep_no_other_work_waiting(tmp_pat
     may_go_on, begun = threading.Event(), threading.Semaphore(0)
 
     class Locked(LoginFiles):
-        def read(self, url: str, scope: ReadingScope | None = None) -> Login | None:
+        def read(self, url: str, given_up: Event | None = None) -> Login | None:
             begun.release()
             assert may_go_on.wait(60)
-            return super().read(url, scope)
+            return super().read(url, given_up)
 
     others = int(to_thread.current_default_thread_limiter().total_tokens)
     with anyio.fail_after(20):

@@ -12,7 +12,7 @@ from hub.errors import ChildError
 from hub.logins.access_tokens import AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 from tests.kit.keyrings import FileKeyring
 from tests.logins.test_login_files import LOGIN, URL
 

@@ -4,11 +4,11 @@ import os
 import sys
 import threading
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from hub.secrets.reading import command_value, program_path
-from hub.secrets.values import MAX_BYTES, ReadingScope, SecretError, within
+from hub.secrets.reading import MAX_BYTES, SecretError, command_value, program_path, within
 
 pytestmark = pytest.mark.live
 
@@ -18,7 +18,7 @@ def printed(code: str, *words: str, limit: float = 20, env: dict[str, str] | Non
         (sys.executable, "-c", code, *words),
         directory="/",
         environment=dict(os.environ) if env is None else env,
-        scope=ReadingScope(),
+        given_up=Event(),
         limit=limit,
     )
 
@@ -74,14 +74,14 @@ def test_a_command_that_takes_too_long_is_ended_with_what_it_has_started(tmp_pat
 
 
 def test_a_command_that_nobody_waits_for_any_more_is_ended() -> None:
-    scope = ReadingScope()
-    scope.cancel()
+    given_up = Event()
+    given_up.set()
     with pytest.raises(SecretError):
         command_value(
             ("sleep", "1000"),
             directory="/",
             environment=os.environ,
-            scope=scope,
+            given_up=given_up,
             limit=1000,
         )
 
@@ -97,7 +97,7 @@ def test_a_command_that_cannot_be_started_is_told(tmp_path: Path) -> None:
 
     def started(*argv: str) -> str:
         return command_value(
-            argv, directory=str(tmp_path), environment=variables, scope=ReadingScope()
+            argv, directory=str(tmp_path), environment=variables, given_up=Event()
         )
 
     with pytest.raises(SecretError, match="there is no command 'no-such-command'"):
@@ -121,4 +121,4 @@ def test_an_error_of_the_work_is_raised_where_it_is_waited_for() -> None:
         raise LookupError("x")
 
     with pytest.raises(LookupError, match="x"):
-        within(20, fails, ReadingScope())
+        within(20, fails, Event())

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hub.secrets.reading import file_value, open_to_others
-from hub.secrets.values import MAX_BYTES, SecretError
+from hub.secrets.reading import MAX_BYTES, SecretError, file_value, open_to_others
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.errors import ChildError
-from hub.launch.secret_references import CommandSecret, FileSecret, SecretText
+from hub.launch.templates import CommandSecret, FileSecret, SecretText
 from hub.secrets.reading import SecretReader
 
 

@@ -32,7 +32,7 @@ from hub.protocol.input_requests import (
     RetryInput,
     takes_urls,
 )
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 from hub.sessions.logins import ServerLogins
 from hub.sessions.session import Session
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec

@@ -6,7 +6,6 @@ import json
 import os
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from textwrap import indent
 from urllib.parse import urlsplit
@@ -21,10 +20,10 @@ from hub.cli.check.problems import (
     address_warnings,
     audit_problem,
     folder_problems,
-    is_guessable,
     missing_program,
     secret_problems,
     secret_warnings,
+    token_problems,
 )
 from hub.cli.check.trials import (
     IssuerCheck,
@@ -55,8 +54,7 @@ from hub.cli.terminal import (
     untold,
 )
 from hub.config.clients.entries import is_hub
-from hub.config.fields import is_unread
-from hub.config.inheritance import missed
+from hub.config.inheritance import missed_by
 from hub.config.listening.listen import Listen
 from hub.config.load import config_source
 from hub.config.models import HubConfig, RemoteServer, StdioServer, is_for_principals
@@ -223,11 +221,14 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
         left_out=left_out,
         warnings=(
             *warnings,
-            *_missed(specs),
+            *missed_by(specs, os.environ),
             *_hubs(config),
             *secret_warnings(config, specs),
             *moved_names,
-            *_tokens(config),
+            *(
+                f"{one.where}: {one.what}. `{one.fix}` prints another one."
+                for one in token_problems(config)
+            ),
             *address_warnings(config, os.environ),
         ),
         hints=tuple(_hints(config)),
@@ -250,13 +251,6 @@ def _problems(
     yield from filter(None, [audit_problem(config)])
 
 
-def _missed(specs: Sequence[ServerSpec]) -> Iterator[str]:
-    """Yield a warning for each variable that a server's config names and its process lacks."""
-    for spec in specs:
-        for what, fix in missed(spec, os.environ):
-            yield f"servers.{spec.name}: {what}: {fix}"
-
-
 def _hubs(config: HubConfig) -> Iterator[str]:
     """Yield a warning for each server that is a hub itself."""
     for name, server in config.servers.items():
@@ -267,23 +261,6 @@ def _hubs(config: HubConfig) -> Iterator[str]:
                 f"servers.{name}: starts another hub, so each call is judged and passed on twice. "
                 "Write that hub's servers here in its place."
             )
-
-
-def _tokens(config: HubConfig) -> Iterator[str]:
-    """Yield a warning for each token of clients that can be guessed, has ended, or ends soon."""
-    given = [("listen.token", config.listen.token)]
-    given += [
-        (f"listen.tokens[{at}].token", one.token) for at, one in enumerate(config.listen.tokens)
-    ]
-    for where, token in given:
-        if token is not None and not is_unread(token) and is_guessable(token.get_secret_value()):
-            yield f"{where}: is easy to guess: `roots-hub token new NAME` prints a better one."
-    now = datetime.now(UTC)
-    for at, one in enumerate(config.listen.tokens):
-        what = one.near_end(now)
-        if what is not None:
-            fix = f"`roots-hub token new {one.name} --days 90` prints another one"
-            yield f"listen.tokens[{at}].expires: {what}. {fix}."
 
 
 def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:

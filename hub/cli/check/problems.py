@@ -11,6 +11,7 @@ import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final
@@ -19,9 +20,11 @@ from msgspec import Struct
 
 from hub.audit.open_file import unfit
 from hub.cli.terminal import Finding
+from hub.config.fields import is_unread
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
+from hub.launch.known_servers import RUNNERS
 from hub.launch.plan import (
     LaunchPlan,
     LaunchTemplate,
@@ -29,23 +32,24 @@ from hub.launch.plan import (
     known_filesystem_server,
     plan,
 )
-from hub.launch.secret_references import CommandSecret, FileSecret, KeyringSecret, SecretReference
+from hub.launch.templates import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
 from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
 from hub.secrets.reading import (
+    SecretError,
     file_value,
     is_installed,
     not_installed,
     open_to_others,
     program_path,
 )
-from hub.secrets.values import SecretError
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"
-LEAST_TOKEN: Final = 16
+_LEAST_TOKEN: Final = 16
 """Characters that a token of clients should have."""
+GUESSABLE: Final = f"is easy to guess: take {_LEAST_TOKEN} random characters or more"
 
 
 class MissingProgram(Struct, frozen=True):
@@ -77,7 +81,9 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
         fix = f"Write `command: {first}` and `args: [{args}]`."
         return MissingProgram(_problem("programs", where, what, fix), is_whole_line=True)
     what += "" if os.sep in made.shown[0] else " on the PATH"
-    likely = _likely(made.shown[0], _programs(path))
+    # One of these is rather not installed than misspelt: pip is no pipx. python may be python3.
+    is_runner = made.shown[0] in RUNNERS - {"python"}
+    likely = None if is_runner else _likely(made.shown[0], _programs(path))
     fix = _did_you_mean(likely) or "Install it, or write its whole path."
     if _URL in made.shown[0]:
         fix = "A URL is no command: write `url:` in the place of `command:`."
@@ -139,7 +145,25 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
 
 def is_guessable(token: str) -> bool:
     """Return whether a token of clients is so short or uniform that it can be guessed."""
-    return len(token) < LEAST_TOKEN or len({*token}) < LEAST_TOKEN // 2
+    return len(token) < _LEAST_TOKEN or len({*token}) < _LEAST_TOKEN // 2
+
+
+def token_problems(config: HubConfig) -> Iterator[Finding]:
+    """Yield the tokens of clients that can be guessed, have ended, or end soon.
+
+    The remedy is the command that prints another one.
+    """
+    named = [(f"listen.tokens[{at}]", one) for at, one in enumerate(config.listen.tokens)]
+    given = [("listen.token", config.listen.token, "NAME")]
+    given += [(f"{at}.token", one.token, one.name) for at, one in named]
+    for where, token, name in given:
+        if token is not None and not is_unread(token) and is_guessable(token.get_secret_value()):
+            yield Finding("warning", "token", where, GUESSABLE, f"roots-hub token new {name}")
+    now = datetime.now(UTC)
+    for at, one in named:
+        if (what := one.near_end(now)) is not None:
+            fix = f"roots-hub token new {one.name} --days 90"
+            yield Finding("warning", "token", f"{at}.expires", what, fix)
 
 
 class FolderProblem(Struct, frozen=True):

@@ -45,11 +45,9 @@ from hub.config.load import config_source
 from hub.config.models import HubConfig, StdioServer
 from hub.config.own_files import FOUND
 from hub.errors import HubError, UsageError
-from hub.launch.secret_references import FileSecret
-from hub.launch.templates import Template
+from hub.launch.templates import FileSecret, Template
 from hub.legible import on_one_line
-from hub.secrets.reading import file_value
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError, file_value
 from hub.specs import RemoteTarget, ServerSpec
 from hub.system.this_process import run_loop
 from hub.values import ServerName
@@ -79,8 +77,7 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     settings.secrets,
     settings.audit_file,
     settings.port,
-    settings.weak_tokens,
-    settings.ending_tokens,
+    settings.tokens,
     settings.expired_tokens,
     configs.clients,
 )

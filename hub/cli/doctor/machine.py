@@ -320,13 +320,10 @@ def proxies(scene: Scene) -> Iterator[Finding]:
         return
     what = "is set without NO_PROXY: clients may ask the proxy for a hub on this machine"
     value = shlex.quote(",".join(filter(None, (direct, _HERE))))
-    fix = " ".join(f"{name}={value}" for name in _no_proxy(scene))
+    # Programs read the lower case first, if it is there.
+    both = ["no_proxy", "NO_PROXY"] if "no_proxy" in scene.environment else ["NO_PROXY"]
+    fix = " ".join(f"{name}={value}" for name in both)
     yield Finding("warning", "proxy", found, what, f"export {fix}")
-
-
-def _no_proxy(scene: Scene) -> list[str]:
-    """Return the variables to set: programs read the lower case first, if it is there."""
-    return ["no_proxy", "NO_PROXY"] if "no_proxy" in scene.environment else ["NO_PROXY"]
 
 
 def confinement(scene: Scene) -> Iterator[Finding]:

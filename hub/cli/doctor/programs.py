@@ -85,14 +85,11 @@ def _launch(
     return plan(spec.target, roots, environment, directories=spec.directories)
 
 
-def _path_of(spec: ServerSpec, launch: LaunchPlan, scene: Scene) -> str:
-    return dict(launch.env).get("PATH") or spec.inherits.get("PATH") or scene.path
-
-
 def _program(
     config: LookedAtConfig, spec: ServerSpec, launch: LaunchPlan, scene: Scene
 ) -> Iterator[Finding]:
-    name, path = launch.argv[0], _path_of(spec, launch, scene)
+    name = launch.argv[0]
+    path = dict(launch.env).get("PATH") or spec.inherits.get("PATH") or scene.path
     at = scene.which(name, path)
     if at is None:
         yield from _not_there(config, spec, launch, scene)

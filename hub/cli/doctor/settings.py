@@ -15,7 +15,6 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from errno import EADDRINUSE
 from itertools import pairwise
 from pathlib import Path
@@ -25,11 +24,16 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import LEAST_TOKEN, folder_problems, is_guessable, secret_problems
+from hub.cli.check.problems import (
+    GUESSABLE,
+    folder_problems,
+    is_guessable,
+    secret_problems,
+    token_problems,
+)
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
 from hub.cli.terminal import Finding
-from hub.config.fields import is_unread
 from hub.config.inheritance import missed
 from hub.legible import on_one_line
 from hub.roots.effective import for_server
@@ -211,45 +215,18 @@ _NAMING: Final = frozenset({"bearer_token_env_var", "env_vars", "env_keys", "env
 _DEPTH: Final = 8
 
 
-def weak_tokens(scene: Scene) -> Iterator[Finding]:
-    """Yield which of the hub's tokens is empty, or too easy to guess."""
-    new = _NEW if scene.which("openssl") else _NEW_WITHOUT_OPENSSL
+def tokens(scene: Scene) -> Iterator[Finding]:
+    """Yield which of the hub's tokens are empty, too easy to guess, have ended, or end soon."""
     given = scene.environment.get("HUB_TOKEN")
-    if given is not None:
-        yield from _weak("HUB_TOKEN", given, new)
+    if given is not None and (not given.strip() or is_guessable(given)):
+        what = GUESSABLE if given.strip() else "is empty: no token is asked for"
+        new = _NEW if scene.which("openssl") else _NEW_WITHOUT_OPENSSL
+        yield Finding("warning", "token", "HUB_TOKEN", what, new)
     for config in scene.configs:
-        own = None if config.config is None else config.config.listen.token
-        if own is not None and not is_unread(own) and own.get_secret_value() != given:
-            written = f'{new} && echo "$HUB_TOKEN" shows one. Write it in {config.name} as '
-            written += "`listen.token`."
-            yield from _weak("listen.token", own.get_secret_value(), written)
-        for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
-            if one.token is not None and not is_unread(one.token):
-                key = f"listen.tokens[{at}].token"
-                fix = (
-                    f"{scene.hub} token new {one.name} prints one, and its line for {config.name}."
-                )
-                yield from _weak(key, one.token.get_secret_value(), fix)
-
-
-def _weak(where: str, value: str, fix: str) -> Iterator[Finding]:
-    if not value.strip():
-        yield Finding("warning", "token", where, "is empty: no token is asked for", fix)
-    elif is_guessable(value):
-        what = f"is easy to guess: take {LEAST_TOKEN} random characters or more"
-        yield Finding("warning", "token", where, what, fix)
-
-
-def ending_tokens(scene: Scene) -> Iterator[Finding]:
-    """Yield which of the hub's tokens have ended, or end soon."""
-    now = datetime.now(UTC)
-    for config in scene.configs:
-        for at, one in enumerate(() if config.config is None else config.config.listen.tokens):
-            what = one.near_end(now)
-            if what is not None:
-                fix = f"{scene.hub} token new {one.name} --days 90 prints another one, and its "
-                fix += f"line for {config.name}."
-                yield Finding("warning", "token", f"listen.tokens[{at}].expires", what, fix)
+        for one in () if config.config is None else token_problems(config.config):
+            fix = one.fix.replace("roots-hub", scene.hub, 1)
+            line = f"prints another one, and its line for {config.name}."
+            yield replace(one, fix=f"{fix} {line}")
 
 
 def expired_tokens(scene: Scene) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-OPTIONS = {"--config": "config", "--root": "roots"}
 NO_CONFIG = "no config file is named by --config or HUB_CONFIG"
 
 
@@ -43,8 +42,12 @@ def wanted_by(given: Sequence[str]) -> AttachOptions | None:
     is_shared = given[0] == "attach"
     while rest:
         name, equals, value = rest.pop(0).partition("=")
-        if name in OPTIONS and (equals or rest):
-            _set(wanted, OPTIONS[name], value if equals else rest.pop(0))
+        if name in {"--config", "--root"} and (equals or rest):
+            value = value if equals else rest.pop(0)
+            if name == "--config":
+                wanted.config = value
+            else:
+                wanted.roots.append(value)
         elif name == "--alone" and not equals:
             wanted.is_alone = True
         elif name == "--shared" and given[0] == "wrap" and not equals:
@@ -56,13 +59,6 @@ def wanted_by(given: Sequence[str]) -> AttachOptions | None:
             return None
     is_complete = given[0] == "attach" or (wanted.command is not None and wanted.config is None)
     return wanted if is_shared and is_complete else None
-
-
-def _set(wanted: AttachOptions, name: str, value: str) -> None:
-    if name == "config":
-        wanted.config = value
-    else:
-        wanted.roots.append(value)
 
 
 def attached_to(wanted: AttachOptions) -> int | str:

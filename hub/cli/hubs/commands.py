@@ -192,7 +192,8 @@ def _stop(options: Namespace) -> int:
 def lines_of(said: JsonObject) -> list[str]:
     """Return what a hub said of itself, for people."""
     clients, children = _rows(said.get("clients")), _rows(said.get("children"))
-    counted = "not counted, as `run` started it" if _has_own_clients(said) else len(clients)
+    has_own = said.get("clients", ()) is None  # they do not attach
+    counted = "not counted, as `run` started it" if has_own else len(clients)
     lines = [
         f"{said.get('serves')}",
         f"  process {said.get('pid')}, roots-hub {said.get('version')}, up "
@@ -212,11 +213,6 @@ def lines_of(said: JsonObject) -> list[str]:
         lines.append(f"  principals with limits: {len(principals)}")
         lines += _table([("PRINCIPAL", "USED"), *map(_principal, limited)])
     return [on_one_line(line) for line in lines]
-
-
-def _has_own_clients(said: JsonObject) -> bool:
-    """Return whether a hub serves clients that do not attach to it: `run` has started it."""
-    return said.get("clients", ()) is None
 
 
 def _number(found: Json) -> str:

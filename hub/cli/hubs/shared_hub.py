@@ -25,7 +25,7 @@ with lean():
     import shlex
     import time
     from argparse import REMAINDER, ArgumentParser, Namespace
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from contextlib import asynccontextmanager
     from functools import partial
     from pathlib import Path
@@ -90,7 +90,9 @@ class ViewOfEach:
     async def client(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
     ) -> AsyncGenerator[ConnectionFactory]:
-        watched = _watched(self._options, environment)
+        file, watched = self._options.config, None
+        if file is not None:
+            watched = Watched.now(file, _context(self._options, environment))
         config = await to_thread.run_sync(_loaded, self._options, environment)
         setting = replace(
             self._setting, watched=watched, given=given, is_for_one=True, shared_by=self._machine
@@ -168,12 +170,6 @@ def _parser() -> ArgumentParser:
     return parser
 
 
-def _watched(options: Namespace, environment: Mapping[str, str]) -> Watched | None:
-    if options.config is None:
-        return None
-    return Watched.now(options.config, _context(options, environment))
-
-
 def _context(options: Namespace, environment: Mapping[str, str]) -> LoadContext:
     file = options.config
     directory = Path.cwd() if file is None else Path(file).parent
@@ -225,13 +221,10 @@ def _began(place: HubPlace) -> None:
         if name != place.name and same_identity(name, place.name)
     ]
     for name in others:
-        _in_background(partial(_retire, HubPlace(place.directory, name)))
+        from threading import Thread  # noqa: PLC0415 - seldom needed
 
-
-def _in_background(work: Callable[[], None]) -> None:
-    from threading import Thread  # noqa: PLC0415 - seldom needed
-
-    Thread(target=work, daemon=True).start()
+        other = HubPlace(place.directory, name)
+        Thread(target=_retire, args=(other,), daemon=True).start()
 
 
 def _retire(place: HubPlace) -> None:

@@ -31,7 +31,7 @@ from hub.errors import ConfigError, StartError
 from hub.legible import on_one_line
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles, unkept
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 from hub.system.machine import Machine
 from hub.system.this_process import run_loop
 
@@ -128,7 +128,9 @@ _OF_A_LOGIN: Final = ("issuer", "scope", "expires")
 
 
 def _shown(login: Login, remedy: str) -> dict[str, str | None]:
-    ends = None if login.expires is None else _moment(login.expires)
+    ends = None
+    if login.expires is not None:
+        ends = datetime.fromtimestamp(login.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
     if login.is_over:
         state = f"the login has ended{remedy}"
     elif login.wanted is not None:
@@ -140,10 +142,6 @@ def _shown(login: Login, remedy: str) -> dict[str, str | None]:
     else:
         state = f"logged in by {login.issuer} until {ends or 'it is refused'}"
     return {"state": state, "issuer": login.issuer, "scope": login.scope, "expires": ends}
-
-
-def _moment(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _logout(options: Namespace) -> int:

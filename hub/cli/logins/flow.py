@@ -91,6 +91,7 @@ class ServerLogin(OAuthClientProvider):
     ) -> None:
         self._settings = settings
         self._kept = _Kept(_registered(settings))
+        is_of_web = (settings.redirect or "").startswith("https://")
         client = OAuthClientMetadata.model_validate(
             {
                 "client_name": "roots-hub",
@@ -99,7 +100,7 @@ class ServerLogin(OAuthClientProvider):
                 "redirect_uris": None if settings.redirect is None else [settings.redirect],
                 "token_endpoint_auth_method": "none",
                 # Some take no other redirect URIs (OpenID Connect Registration, 2).
-                "application_type": "web" if _is_of_web(settings.redirect) else "native",
+                "application_type": "web" if is_of_web else "native",
                 **about,
             }
         )
@@ -170,10 +171,6 @@ class ServerLogin(OAuthClientProvider):
             auth_method=client.method,
             revocation_endpoint=None if revocation is None else str(revocation),
         )
-
-
-def _is_of_web(redirect: str | None) -> bool:
-    return redirect is not None and redirect.startswith("https://")
 
 
 class BrowserLogin(ServerLogin):

@@ -30,7 +30,7 @@ with lean():  # the SDK's client is large
         LoginPage,
         LoginRefused,
     )
-    from hub.secrets.values import SecretError
+    from hub.secrets.reading import SecretError
     from hub.system.this_process import run_loop
 
 

@@ -39,8 +39,7 @@ from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
 from hub.logins.login import Login, LoginSettings, RegisteredClient
 from hub.logins.login_files import LoginFiles, unkept
 from hub.protocol.http_headers import is_private
-from hub.secrets.reading import SecretReader
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError, SecretReader
 from hub.system.machine import Machine
 from hub.system.this_process import run_loop
 from hub.values import JsonObject

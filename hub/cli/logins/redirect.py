@@ -55,7 +55,7 @@ class Redirect:
         try:
             self._answer = _answer_in(query)
         except LoginFailedError as exc:
-            if not _has_error(query):
+            if "error" not in parse_qs(query):
                 return "This is no answer to the login."
             self._answer = exc
         self._came.set()
@@ -80,10 +80,6 @@ def _answer_in(query: str) -> AuthorizationCodeResult:
         raise LoginFailedError("there is no code")
     code, state, iss = found["code"], found.get("state"), found.get("iss")
     return AuthorizationCodeResult(code=code, state=state, iss=iss)
-
-
-def _has_error(query: str) -> bool:
-    return "error" in parse_qs(query)
 
 
 @asynccontextmanager

@@ -33,7 +33,7 @@ from hub.config.editing import (
     with_entry,
     without_entry,
 )
-from hub.config.source.documents import Document, ParsedConfig
+from hub.config.source.documents import Document, ParsedConfig, text_in
 from hub.config.source.places import spelled
 from hub.errors import HubError, StartError
 from hub.launch.templates import INPUT
@@ -61,19 +61,15 @@ class FileChange(Struct, frozen=True):
 def read_client(file: ClientFile) -> str | None:
     """Return the text of a client's file, without a byte order mark; None if there is no file.
 
-    Raises:
-        StartError: it cannot be read.
-        ConfigError: it cannot be parsed.
+    Raises: ConfigError if it cannot be read, or not parsed.
     """
     try:
-        text = file.path.read_bytes().decode("utf-8-sig")
+        file.path.stat()
     except (FileNotFoundError, NotADirectoryError):  # such as below a HOME of /dev/null
         return None
-    except UnicodeDecodeError:
-        raise StartError(f"{file.path}: is not UTF-8", "Save the file as UTF-8.") from None
-    except OSError as exc:
-        fix = "Make the file readable." if isinstance(exc, PermissionError) else "Put a file there."
-        raise StartError(f"{file.path}: {exc.strerror}", fix) from exc
+    except OSError:
+        pass  # told when it is read
+    text = text_in(file.path, str(file.path))
     if text.strip() and not _is_only_comments(text, file):
         Document(str(file.path), text, file.form)
     return text

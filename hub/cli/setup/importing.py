@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from hub.cli.options import Subparsers, load_context
 from hub.cli.setup.showing import shown, table
 from hub.cli.terminal import agrees, counted, is_terminal
@@ -85,14 +83,6 @@ def known_clients(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-class _Found(Struct, frozen=True):
-    """What an import found, and what it makes of it."""
-
-    discovery: Discovery
-    made: Carried
-    output: Path
-
-
 def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[ClientFile]:
     """Return the files to read: those that were named, else all that the clients may have.
 
@@ -119,21 +109,20 @@ def _import(options: Namespace) -> int:
     may_write(output, options)
     discovery = discover(files, context)
     made = carried(discovery.servers, context, with_secrets=options.with_secrets)
-    found = _Found(discovery, made, output)
     if not options.json:
-        for line in _report(found, with_secrets=options.with_secrets):
+        for line in _report(discovery, made, with_secrets=options.with_secrets):
             print(line)
     if not made.servers:
         raise _nothing(discovery, options.files)
     text = hub_yaml(output.name, made.servers, made.left)
-    is_written = written(found.output, text, options)
+    is_written = written(output, text, options)
     if options.json:
-        told = _as_json(found, is_written=is_written)
+        told = _as_json(discovery, made, output, is_written=is_written)
         print(json.dumps({**told, "text": text} if options.dry_run else told, indent=2))
     elif options.dry_run:
-        print(legible(f"\nWould write {found.output}:\n\n{text}"), end="")
+        print(legible(f"\nWould write {output}:\n\n{text}"), end="")
     elif is_written:
-        print("", *news(found.output, counted(len(made.servers), "server")), sep="\n")
+        print("", *news(output, counted(len(made.servers), "server")), sep="\n")
     return 0 if is_written or options.dry_run else 1
 
 
@@ -197,18 +186,18 @@ def written(path: Path, text: str, options: Namespace) -> bool:
     return True
 
 
-def _report(found: _Found, *, with_secrets: bool) -> Iterator[str]:
-    rows = _rows(found.made)
+def _report(discovery: Discovery, made: Carried, *, with_secrets: bool) -> Iterator[str]:
+    rows = _rows(made)
     if rows:
         yield from table(("client", "file", "server", "transport", "reached by", "status"), rows)
-    for broken in found.discovery.broken:
+    for broken in discovery.broken:
         yield f"\n{broken.client}: {shown(broken.path)} cannot be read:"
         yield from (f"  {line}" for line in legible(str(broken.error)).splitlines())
-    notes = [f"  {one.name}: {note}" for one in found.made.servers for note in one.notes]
+    notes = [f"  {one.name}: {note}" for one in made.servers for note in one.notes]
     if notes:
         yield "\nNot carried over:"
         yield from map(on_one_line, notes)
-    yield from variables(found.made.servers, found.discovery, with_secrets=with_secrets)
+    yield from variables(made.servers, discovery, with_secrets=with_secrets)
 
 
 def variables(
@@ -260,9 +249,11 @@ def reached(server: dict[str, Any]) -> tuple[str, str]:
     return "stdio", shlex.join(words[:3]) + (" ..." if len(words) > 3 else "")  # noqa: PLR2004 - enough to know it by
 
 
-def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
+def _as_json(
+    discovery: Discovery, made: Carried, output: Path, *, is_written: bool
+) -> dict[str, Any]:
     return {
-        "output": str(found.output),
+        "output": str(output),
         "written": is_written,
         "servers": [
             {
@@ -280,7 +271,7 @@ def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
                 "variables": list(dict.fromkeys(need.name for need in one.needs)),
                 "notCarriedOver": list(one.notes),
             }
-            for one in found.made.servers
+            for one in made.servers
         ],
         "leftOut": [
             {
@@ -289,10 +280,10 @@ def _as_json(found: _Found, *, is_written: bool) -> dict[str, Any]:
                 "name": left.source.name,
                 "reason": left.why,
             }
-            for left in found.made.left
+            for left in made.left
         ],
         "broken": [
             {"client": one.client, "file": str(one.path), "error": one.error.faults[0].said}
-            for one in found.discovery.broken
+            for one in discovery.broken
         ],
     }

@@ -10,6 +10,7 @@ from typing import Final
 
 from hub.cli.terminal import aligned, painted
 from hub.config.clients.secrets import looks_secret
+from hub.config.editing import in_common
 from hub.config.source.places import MASK
 from hub.launch.environments import is_named_like_a_secret
 from hub.legible import on_one_line
@@ -69,8 +70,8 @@ def difference(path: Path, old: str, new: str) -> list[str]:
     """Return a unified diff as lines, with `…` for what looks like a secret."""
     before, after = old.splitlines(), new.splitlines()
     # Only what is around the change is compared: files may have a million lines.
-    start = max(0, _common(before, after) - _AROUND)
-    end = max(0, _common(before[start:][::-1], after[start:][::-1]) - _AROUND)
+    start = max(0, in_common(before, after) - _AROUND)
+    end = max(0, in_common(before[start:][::-1], after[start:][::-1]) - _AROUND)
     lines = difflib.unified_diff(
         before[start : len(before) - end],
         after[start : len(after) - end],
@@ -79,12 +80,6 @@ def difference(path: Path, old: str, new: str) -> list[str]:
         lineterm="",
     )
     return [on_one_line(_cut_line(line)) for line in _shortened(_moved(lines, start))]
-
-
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return how many lines two texts have in common at their start."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _moved(lines: Iterable[str], by: int) -> Iterator[str]:
@@ -121,8 +116,8 @@ def _around(old: str, new: str) -> tuple[str, str]:
 
 
 def _cut_out(old: str, new: str, margin: int) -> tuple[str, str]:
-    start = _common(old[1:], new[1:]) + 1
-    end = min(_common(old[start:][::-1], new[start:][::-1]), min(len(old), len(new)) - start)
+    start = in_common(old[1:], new[1:]) + 1
+    end = min(in_common(old[start:][::-1], new[start:][::-1]), min(len(old), len(new)) - start)
     first = max(1, start - margin)
 
     def cut(text: str) -> str:

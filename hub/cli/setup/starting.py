@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
-
 from hub.cli.options import Subparsers, load_context
 from hub.cli.setup.importing import (
     add_writing_options,
@@ -31,26 +29,17 @@ from hub.errors import StartError, UsageError
 from hub.launch.known_servers import FILE_SERVER
 from hub.legible import legible, on_one_line
 
-
-class _Known(Struct, frozen=True):
-    """A server that many people begin with."""
-
-    about: str
-    command: tuple[str, ...]
-
-
-_KNOWN: Final[Mapping[str, _Known]] = {
-    "files": _Known(
+_KNOWN: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
+    "files": (
         "Reads and writes files. ${roots}: one argument for each of the client's folders.",
         ("npx", "-y", "@modelcontextprotocol/server-filesystem", "${roots}"),
     ),
-    "git": _Known("Git: status, diff, commit, log.", ("uvx", "mcp-server-git")),
-    "fetch": _Known("Reads web pages.", ("uvx", "mcp-server-fetch")),
-    "time": _Known("The time, and time zones.", ("uvx", "mcp-server-time")),
-    "memory": _Known(
-        "Remembers what it is told.", ("npx", "-y", "@modelcontextprotocol/server-memory")
-    ),
+    "git": ("Git: status, diff, commit, log.", ("uvx", "mcp-server-git")),
+    "fetch": ("Reads web pages.", ("uvx", "mcp-server-fetch")),
+    "time": ("The time, and time zones.", ("uvx", "mcp-server-time")),
+    "memory": ("Remembers what it is told.", ("npx", "-y", "@modelcontextprotocol/server-memory")),
 }
+"""Servers that many people begin with: what they do, and their command."""
 _MODES: Final = ("off", "auto", "require")
 
 
@@ -84,30 +73,21 @@ def register(subparsers: Subparsers) -> None:
     init.set_defaults(perform=_init, with_secrets=False)
 
 
-class _Choice(Struct):
-    """What goes into the config."""
-
-    folders: list[str]
-    servers: list[str]
-    imports: bool
-    confine: str | None
-
-
 def _init(options: Namespace) -> int:
     output = Path(options.output)
     may_write(output, options)
     context = load_context()
     discovery = discover(found_files(CLIENTS), context)
     found = carried(discovery.servers, context)
-    chosen = _chosen(options, found.servers)
-    folders = [_folder(one, output) for one in chosen.folders]
-    servers = [_server(name) for name in chosen.servers]
+    _choose(options, found.servers)
+    folders = [_folder(one, output) for one in options.folder]
+    servers = [_server(name) for name in options.server]
     left: Sequence[LeftServer] = ()
-    if chosen.imports:
+    if options.imports:
         names = {one.name for one in servers}
         servers += [one for one in found.servers if one.name not in names]
         left = found.left
-    text = hub_yaml(output.name, servers, left, folders=folders, confine=chosen.confine)
+    text = hub_yaml(output.name, servers, left, folders=folders, confine=options.confine)
     is_written = written(output, text, options)
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
@@ -119,36 +99,32 @@ def _init(options: Namespace) -> int:
     return 0 if is_written or options.dry_run else 1
 
 
-def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
-    """Return what the options say, and for the rest the user's answers, or what is usual.
+def _choose(options: Namespace, found: Sequence[CarriedServer]) -> None:
+    """Give options that were not said the user's answers, or what is usual.
 
     Raises: UsageError if a server is not known.
     """
     asks = is_terminal() and not (options.yes or options.json)
-    folders = options.folder or ["."]
-    if asks and not options.folder:
-        said = answer("Which folders, for clients that share none? (several: with spaces)", ".")
-        folders = _words(said)
-    servers = options.server or ([] if options.imports else ["files"])
-    if asks and not options.server:
-        known = ", ".join(_KNOWN)
-        said = answer(
-            f"Which servers of {known}? (several: with spaces)", " ".join(servers) or "none"
-        )
-        servers = said.replace(",", " ").split() if said != "none" else []
-    unknown = next((name for name in servers if name not in _KNOWN), None)
+    if not options.folder:
+        question = "Which folders, for clients that share none? (several: with spaces)"
+        options.folder = _words(answer(question, ".")) if asks else ["."]
+    if not options.server:
+        options.server = [] if options.imports else ["files"]
+        if asks:
+            question = f"Which servers of {', '.join(_KNOWN)}? (several: with spaces)"
+            said = answer(question, " ".join(options.server) or "none")
+            options.server = said.replace(",", " ").split() if said != "none" else []
+    options.server = list(dict.fromkeys(options.server))
+    unknown = next((name for name in options.server if name not in _KNOWN), None)
     if unknown is not None:
         fix = f"Name one of {', '.join(_KNOWN)}; others are written into the file by hand."
         raise UsageError(f"{on_one_line(unknown)}: is no server that init knows", fix)
-    imports = options.imports
-    if asks and not imports and found:
+    if asks and not options.imports and found:
         names = on_one_line(", ".join(one.name for one in found))
-        imports = agrees(f"Add the servers of your clients as well: {names}?", is_yes=False)
-    confine = options.confine
-    if asks and confine is None and this_kernel().abi:
+        options.imports = agrees(f"Add the servers of your clients as well: {names}?")
+    if asks and options.confine is None and this_kernel().abi:
         question = "May the kernel hold the servers to these folders, too (confine: auto)?"
-        confine = "auto" if agrees(question, is_yes=False) else None
-    return _Choice(folders, list(dict.fromkeys(servers)), imports, confine)
+        options.confine = "auto" if agrees(question) else None
 
 
 def _words(said: str) -> list[str]:
@@ -178,9 +154,8 @@ def _folder(given: str, output: Path) -> str:
 
 def _server(name: str) -> CarriedServer:
     """Return a known server; where there is no npx, the hub's own file server stands in."""
-    known = _KNOWN[name]
-    program, *args = known.command
+    about, (program, *args) = _KNOWN[name]
     if name == "files" and shutil.which(program) is None:
         program, *args = (sys.executable, "-P", "-m", FILE_SERVER, "${roots}")
     server = {"command": program, "args": args}
-    return CarriedServer(name, server, (), about=known.about)
+    return CarriedServer(name, server, (), about=about)

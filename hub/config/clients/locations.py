@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,10 +14,11 @@ from hub.config.clients.entries import ClientServer
 from hub.config.clients.sections import EditorInput, entries_in, inputs_in
 from hub.config.fields import LoadContext
 from hub.config.source.documents import Document, Form, read
+from hub.config.source.json_text import read_json
 from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
-from hub.config.source.syntax import read_json
 from hub.errors import ConfigError
+from hub.values import Json, object_or_empty
 
 Scope: TypeAlias = Literal["user", "project", "file"]
 """Whose servers a file has: the user's everywhere, those of a project; or just a named file."""
@@ -102,11 +103,11 @@ def client_file(client: str, scope: Scope, place: UserPlace) -> ClientFile | Non
 def _opencode_section(path: Path) -> tuple[str, ...]:
     """Return where OpenCode has its servers: version 2 writes `mcp.servers`, and reads both."""
     try:
-        found = read_json(path.read_text(encoding="utf-8-sig"))
+        found = cast("Json", read_json(path.read_text(encoding="utf-8-sig")))
     except (OSError, ValueError):
         found = None
-    inner = cast("dict[str, Any]", found).get("mcp") if isinstance(found, dict) else None
-    return ("mcp", "servers") if isinstance(inner, dict) and "servers" in inner else ("mcp",)
+    inner = object_or_empty(object_or_empty(found).get("mcp"))
+    return ("mcp", "servers") if "servers" in inner else ("mcp",)
 
 
 def client_files(client: str, place: UserPlace) -> Iterator[ClientFile]:
@@ -273,21 +274,17 @@ def _turned_off(
     raw = document.raw
     off: dict[tuple[str, str], str] = {}
     if client == "gemini":
-        settings = _mapping(raw.get("mcp"))
+        settings = object_or_empty(raw.get("mcp"))
         off |= {(client, name): "mcp.excluded" for name in _names(settings.get("excluded"))}
         if allowed := _names(settings.get("allowed")):
-            others = _mapping(raw.get("mcpServers")).keys() - set(allowed)
+            others = object_or_empty(raw.get("mcpServers")).keys() - set(allowed)
             off |= {(client, name): "mcp.allowed" for name in others}
     if client == "claude-code":
         for directory in (context.directory, *context.directory.parents):
-            project = _mapping(_mapping(raw.get("projects")).get(str(directory)))
+            project = object_or_empty(object_or_empty(raw.get("projects")).get(str(directory)))
             for key in ("disabledMcpServers", "disabledMcpjsonServers"):
                 off |= {(client, name): key for name in _names(project.get(key))}
     return off
-
-
-def _mapping(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def _names(value: object) -> list[str]:

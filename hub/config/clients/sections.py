@@ -54,7 +54,10 @@ class Respelling(Struct, frozen=True):
         for key in {"env", "headers"} & made.keys():  # elsewhere no secret can be
             if isinstance(texts := made[key], dict):
                 inner = cast("dict[str, Any]", texts).items()
-                made[key] = {name: _with_files(one) for name, one in inner}
+                made[key] = {
+                    name: _FILE.sub(r"${\1}", one) if isinstance(one, str) else one
+                    for name, one in inner
+                }
         return made
 
     def _value(self, value: Any, *, bare: bool) -> Any:
@@ -88,10 +91,6 @@ class Respelling(Struct, frozen=True):
         if place.startswith("workspace"):
             return "${root}"
         return literal(self.home or "~") if place == "userHome" else os.sep
-
-
-def _with_files(value: Any) -> Any:
-    return _FILE.sub(r"${\1}", value) if isinstance(value, str) else value
 
 
 _SECTIONS: Final[tuple[Path, ...]] = (
@@ -145,8 +144,10 @@ def client_config(document: Document, context: LoadContext) -> ClientConfig | No
     if not found:
         return None
     entries = dict(_placed(document, context, found))
-    _check_any_is_on(document, found[0][0], entries)
     on = {name: entry for name, entry in entries.items() if not entry.is_off}
+    if entries and not on:
+        fault = document.fault(found[0][0], "every server is disabled", "Enable one.")
+        raise ConfigError.of([fault])
     warnings = _ignored(document.raw, {str(path[0]) for path, _ in found})
     for entry in entries.values():
         warnings += [f"{spelled(entry.place)}: {one}" for one in entry.warnings]
@@ -249,11 +250,6 @@ def _named(
     else:
         fix = 'Write {"NAME": {"command": "..."}}: each server by its name.'
         raise ConfigError.of([document.fault(section, "must be a mapping", fix)])
-
-
-def _check_any_is_on(document: Document, section: Path, entries: dict[str, ClientServer]) -> None:
-    if entries and all(entry.is_off for entry in entries.values()):
-        raise ConfigError.of([document.fault(section, "every server is disabled", "Enable one.")])
 
 
 def _ignored(raw: ParsedConfig, sections: Iterable[str]) -> list[str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from hub.config.fields import AccessAt, Part, is_unread
+from hub.config.fields import Part, is_unread
 from hub.config.listening.auth import TrustedIssuer
 from hub.config.listening.listen import NamedToken, PrincipalLimits
 from hub.config.listening.profile import Profile
@@ -75,7 +75,8 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
     for one in new:
         for was in old:
             if was.model_copy(update={"expires": one.expires}) == one or _is_unread(was, one):
-                end = _earlier(was.expires, one.expires)
+                ends = (end for end in (was.expires, one.expires) if end is not None)
+                end = min(ends, default=None)
                 is_same = end == was.expires  # then the key stays unset where it was
                 made.append(was if is_same else was.model_copy(update={"expires": end}))
     return tuple(made)
@@ -110,12 +111,8 @@ def _lets_in_fewer(old: TrustedIssuer, new: TrustedIssuer) -> bool:
     )
 
 
-def _earlier(old: datetime | None, new: datetime | None) -> datetime | None:
-    return min((one for one in (old, new) if one is not None), default=None)
-
-
 def _restrictions(
-    old: tuple[Any, ...], new: tuple[Any, ...], is_exception: Callable[[Any], bool]
+    is_exception: Callable[[Any], bool], old: tuple[Any, ...], new: tuple[Any, ...]
 ) -> tuple[Any, ...]:
     """Return the tighter list of two, of which later entries may be exceptions from earlier ones.
 
@@ -127,14 +124,6 @@ def _restrictions(
     if left == [one for one in new if is_exception(one) or one in old]:
         return new
     return (*left, *(one for one in new if one not in old and not is_exception(one)))
-
-
-def _deny(old: tuple[str, ...], new: tuple[str, ...]) -> tuple[str, ...]:
-    return _restrictions(old, new, lambda line: DenyPatterns((line,)).brings_back)
-
-
-def _access(old: tuple[AccessAt, ...], new: tuple[AccessAt, ...]) -> tuple[AccessAt, ...]:
-    return _restrictions(old, new, lambda rule: rule.access == "write")
 
 
 def _burst(old: int | None, new: int | None) -> int | None:
@@ -238,9 +227,9 @@ _ROOTS: Final = {
     "timeout": _kept(_UNKNOWN),
     "debounce": _kept(_UNKNOWN),
     "reuse": _at_most("roots would count for longer"),
-    "deny": Order(_deny, _LOOSER),
+    "deny": Order(partial(_restrictions, lambda line: DenyPatterns((line,)).brings_back), _LOOSER),
     "allow_unsafe": _ranked(True, False, why=_LOOSER),
-    "access": Order(_access, _LOOSER),
+    "access": Order(partial(_restrictions, lambda rule: rule.access == "write"), _LOOSER),
 }
 _LIMITS: Final = {
     **{key: _at_most(_HIGHER) for key in PrincipalLimits.model_fields},

@@ -9,7 +9,7 @@ key and the value of a path are).
 
 Read in this order:
 - `documents`: read a file or inline JSON;
-- `syntax` (JSON), `toml`, `strict_yaml`: parse, with the line and column of a mistake;
 - `places`: find paths in the text, and show a line with its mistake underlined;
-- `yaml_text`: write a value as YAML, and edit a text; `json_text` and `toml` edit one, too.
+- `json_text`, `toml`: parse, with the line and column of a mistake, and edit a text;
+- `strict_yaml`: parse YAML; `yaml_text`: write a value as YAML, and edit a text.
 """

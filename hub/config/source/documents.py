@@ -12,11 +12,14 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from hub.config.source.json_text import read_json
 from hub.config.source.places import (
     JsonPlaces,
+    Mistake,
     Path,
     Place,
     Places,
+    SyntaxMistakesError,
     excerpt,
     line_and_column,
     masked,
@@ -26,7 +29,6 @@ from hub.config.source.places import (
     spelled,
     syntax_excerpt,
 )
-from hub.config.source.syntax import Mistake, SyntaxMistakesError, read_json, without_extras
 from hub.errors import ConfigError, Fault
 
 Form: TypeAlias = Literal["yaml", "json", "toml"]
@@ -113,15 +115,16 @@ class Document:
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
-        places = self._json_places.around(path) if self.form == "json" else self._places
+        if self.form == "json":
+            return self._json_places.nearest(path)
         for length in range(len(path), 0, -1):
-            if (place := places.get(path[:length])) is not None:
+            if (place := self._places.get(path[:length])) is not None:
                 return place
         return None
 
     @cached_property
     def _json_places(self) -> JsonPlaces:
-        return JsonPlaces(without_extras(self.text), is_lazy=True)
+        return JsonPlaces(self.text)
 
     @cached_property
     def _places(self) -> Places:
@@ -180,12 +183,17 @@ def read(source: str, directory: FilePath, digest: str | None = None) -> Documen
     """
     if is_inline(source):
         return Document("the config", source, "json")
-    form = form_of(source)
-    content = _content(directory / source, source, MAX_BYTES[form])
+    text = text_in(directory / source, source, digest)
+    return Document(source, text.replace("\r\n", "\n"), form_of(source))
+
+
+def text_in(path: FilePath, source: str, digest: str | None = None) -> str:
+    """Return the text of the file that `source` names in errors; raises as `read` does."""
+    content = _content(path, source, MAX_BYTES[form_of(source)])
     if digest is not None and hashlib.sha256(content).hexdigest() != digest:
         fix = "Start again to be asked about it."
         raise ConfigError(source, "changed since it was trusted", fix)
-    return Document(source, _decoded(content, source), form)
+    return _decoded(content, source)
 
 
 def real_form(text: str, form: Form) -> Form:
@@ -239,7 +247,7 @@ def _decoded(found: bytes, source: str) -> str:
     if found[:2] in {codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE}:
         raise ConfigError(source, "is not UTF-8 but UTF-16", "Save the file as UTF-8.")
     try:
-        return found.decode("utf-8-sig").replace("\r\n", "\n")
+        return found.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = found.count(b"\n", 0, error.start) + 1
         what = f"is not UTF-8: line {line} has a character in another encoding"

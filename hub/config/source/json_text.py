@@ -1,4 +1,7 @@
-"""Put a member into an object of a JSON text with comments, or take one out; the rest stays."""
+"""Read and edit JSON, which may have comments and trailing commas, but no key twice.
+
+To edit it is to put a member into an object, or to take one out; the rest of the text stays.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,157 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 
 from msgspec import Struct
 
-from hub.config.source.syntax import awkward, without_extras
+from hub.config.source.places import (
+    COMMENT,
+    JsonMember,
+    Mistake,
+    SyntaxMistakesError,
+    after_space,
+    awkward,
+    blanked,
+    members_at,
+    twice,
+    without_extras,
+)
 
-_COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|(?P<comment>//[^\n]*|/\*.*?\*/)', re.DOTALL)
-_SPACE: Final = re.compile(r"\s*")
+_KEY_OR_BRACE: Final = re.compile(
+    r'(?P<key>"(?:\\.|[^"\\])*(?:"|\Z))(?P<colon>\s*:)?|[{}]', re.DOTALL
+)
 _INDENT: Final = re.compile(r'^([ \t]+)"', re.MULTILINE)
 _DECODER: Final = json.JSONDecoder()
+_WORDS: Final = {"True": "true", "False": "false", "None": "null", "yes": "true", "no": "false"}
+
+
+class WrittenFloat(float):
+    """A number that knows how it was written: `1.10`."""
+
+    def __init__(self, written: str) -> None:  # pyright: ignore[reportInconsistentConstructor] - a text alone
+        self.written = written
+
+
+def as_text(value: object) -> object:
+    """Return a number or a boolean as it was written, for a place where a text belongs."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return getattr(value, "written", None) or str(value)
+    return value
+
+
+def read_json(text: str) -> object:
+    """Return the value of a JSON text.
+
+    Raises: SyntaxMistakesError if it is not JSON or has a key twice.
+    """
+    with suppress(ValueError, RecursionError):
+        return _decoded(text)  # without comments, which take long to find
+    plain = without_extras(text)
+    if not plain.strip():
+        return None
+    start = len(plain) - len(plain.lstrip())
+    if plain[start] not in "{[":
+        fix = "Name a YAML file .yaml; JSON begins with { and ends with }."
+        raise SyntaxMistakesError(Mistake("does not begin with {", fix, start))
+    try:
+        return _decoded(plain)
+    except _TwiceError:
+        raise SyntaxMistakesError(*_twice_in(plain)) from None
+    except (ValueError, RecursionError) as error:
+        raise SyntaxMistakesError(_told(plain, error)) from None
+
+
+class _TwiceError(ValueError):
+    """A mapping has a key twice."""
+
+
+def _decoded(text: str) -> object:
+    return json.loads(
+        text, object_pairs_hook=_unique, parse_float=WrittenFloat, parse_constant=_no_number
+    )
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise _TwiceError
+    return made
+
+
+def _twice_in(text: str) -> Iterator[Mistake]:
+    """Yield the keys that an object has twice."""
+    around: list[set[str]] = []
+    for found in _KEY_OR_BRACE.finditer(text):
+        if found[0] == "{":
+            around.append(set())
+        elif found[0] == "}":
+            del around[-1:]
+        elif found["colon"] and around:
+            with suppress(ValueError):  # what comes later may be no JSON
+                name: str = json.loads(found["key"])
+                if name in around[-1]:
+                    yield twice(name, found.start())
+                around[-1].add(name)
+
+
+def _told(text: str, error: ValueError | RecursionError) -> Mistake:
+    if isinstance(error, json.JSONDecodeError):
+        return _mistake(text, error.msg, error.pos)
+    if isinstance(error, RecursionError):
+        return Mistake("is nested too deeply", "Take brackets out.", 0)
+    # A number with too many digits, or NaN.
+    at = text.find(str(error)) if str(error) in {"NaN", "Infinity", "-Infinity"} else 0
+    return Mistake("has a number that cannot be read", "Put it in quotes.", max(at, 0))
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+def _mistake(text: str, message: str, at: int) -> Mistake:
+    rest = text[at:].lstrip()
+    word = re.match(r"[\w.-]*", rest)
+    said = word[0] if word else ""
+    if message.startswith("Extra data"):
+        return Mistake("there is text after the config's last bracket", "Take it out.", at)
+    if not rest:
+        fix = "Close every `{` and `[`."
+        return Mistake("the text ends too early", fix, len(text.rstrip()))
+    if rest.startswith(("'", "\u201c", "\u201d")):
+        return Mistake("a text has the wrong quotes", 'Write double quotes: "...".', at)
+    if "escape" in message:
+        return Mistake("a `\\` begins an escape that does not exist", r"Write each \ twice.", at)
+    if message.startswith(("Unterminated", "Invalid control")):
+        return Mistake("a quote is not closed on its line", 'Close it with ".', _quote(text, at))
+    return _expected(text, message, at, said)
+
+
+def _expected(text: str, message: str, at: int, said: str) -> Mistake:
+    before = len(text[:at].rstrip())
+    if "','" in message:
+        if text[at : at + 1] == ":":
+            return Mistake("a `:` is not expected here", "Write lists as [...].", at)
+        return Mistake("a comma is missing", "Put a comma here.", before)
+    if "':'" in message:
+        return Mistake("a `:` is missing after the key", 'Write "key": value.', before)
+    if "property name" in message:
+        fix = f'Write "{said}".' if said else "Take what is here out."
+        return Mistake("a key in double quotes is expected", fix, at)
+    if said in _WORDS:
+        return Mistake(f"JSON has no word `{said}`", f"Write {_WORDS[said]}.", at)
+    fix = "Put the text in double quotes." if said else "Write a value, or take the key out."
+    return Mistake("a value is expected", fix, at)
+
+
+def _quote(text: str, at: int) -> int:
+    """Return where the text begins whose closing quote is missing at or after `at`."""
+    if text[at : at + 1] == '"':
+        return at
+    start = text.rfind('"', 0, at)
+    return at if start < 0 else start
 
 
 def with_member(text: str, section: Sequence[str], name: str, value: object) -> str:
@@ -25,7 +169,7 @@ def with_member(text: str, section: Sequence[str], name: str, value: object) -> 
 
     Raises: ConfigError if something else than an object is there.
     """
-    document = _Document(text)
+    document = _JsonText(text)
     if not document.plain.strip():
         return document.filled(_nested([*section, name], value))
     found, missing = document.nearest(section)
@@ -39,23 +183,12 @@ def without_member(text: str, section: Sequence[str], name: str) -> Iterator[str
 
     Each has to be parsed: a comment before the member may swallow what follows in the first.
     """
-    document = _Document(text)
+    document = _JsonText(text)
     found, missing = document.nearest(section)
-    index = next((at for at, one in enumerate(found.members) if one.name == name), None)
-    if missing or index is None:
+    if missing or name not in found.members:
         awkward(".".join([*section, name]))
     for with_space in (True, False):
-        yield document.without(found, index, with_space=with_space)
-
-
-class _JsonMember(Struct, frozen=True):
-    """The positions of a member: of its key, and of its value."""
-
-    name: str
-    start: int
-    key_end: int
-    value: int
-    end: int
+        yield document.without(found, name, with_space=with_space)
 
 
 class _JsonObject(Struct, frozen=True):
@@ -63,10 +196,10 @@ class _JsonObject(Struct, frozen=True):
 
     open: int
     close: int
-    members: Sequence[_JsonMember]
+    members: dict[str | int, JsonMember]
 
 
-class _Document:
+class _JsonText:
     """A JSON text. `bare`: spaces in place of comments; `plain`: of trailing commas as well."""
 
     def __init__(self, text: str) -> None:
@@ -77,14 +210,8 @@ class _Document:
         with suppress(ValueError, RecursionError):
             json.loads(text)
             return
-        self.bare = _COMMENT.sub(self._blanked, text)
-        self.plain = without_extras(text)
-
-    def _blanked(self, found: re.Match[str]) -> str:
-        if found["comment"] is None:
-            return found[0]
-        self.comments.append(found.span())
-        return re.sub(r"[^\n]", " ", found[0])
+        self.bare, self.plain = blanked(COMMENT, text), without_extras(text)
+        self.comments += [one.span() for one in COMMENT.finditer(text) if one["extra"]]
 
     def filled(self, value: object) -> str:
         """Return the text, in which there is no value, with one."""
@@ -95,13 +222,11 @@ class _Document:
 
     def nearest(self, path: Sequence[str]) -> tuple[_JsonObject, list[str]]:
         """Return the object that is nearest to a path, and what of the path is missing in it."""
-        at = self._after_space(0)
+        at = after_space(self.plain, 0)
         for depth, key in enumerate(path):
             found = self._object(at, path[:depth])
-            member = next((one for one in found.members if one.name == key), None)
-            if member is None:
-                return found, list(path[depth:])
-            if self.plain[member.value : member.end] == "null":
+            member = found.members.get(key)
+            if member is None or self.plain[member.value : member.end] == "null":
                 return found, list(path[depth:])
             at = member.value
         return self._object(at, path), []
@@ -109,27 +234,17 @@ class _Document:
     def _object(self, at: int, path: Sequence[str]) -> _JsonObject:
         if self.plain[at : at + 1] != "{":
             awkward(".".join(path) or "the whole file")
-        members: list[_JsonMember] = []
-        start, at = at, self._after_space(at + 1)
-        while self.plain[at : at + 1] == '"':
-            name, key_end = cast("tuple[str, int]", _DECODER.raw_decode(self.plain, at))
-            value = self._after_space(self._after_space(key_end) + 1)
-            end = _DECODER.raw_decode(self.plain, value)[1]
-            members.append(_JsonMember(name, at, key_end, value, end))
-            at = self._after_space(end)
-            if self.plain[at : at + 1] == ",":
-                at = self._after_space(at + 1)
-        return _JsonObject(start, at, members)
+        members, close = members_at(self.plain, at)
+        return _JsonObject(at, close, members)
 
     def with_value(self, found: _JsonObject, value: object, key: str) -> str:
         """Return the text with a member of an object, in the place of its `null` if it has one."""
-        null = next((one for one in found.members if one.name == key), None)
-        if null is not None:
+        if (null := found.members.get(key)) is not None:
             indent = self._indent_of_line(null.start)
             return self._replaced(null.value, null.end, self._lines(value, indent))
         if not found.members:
             return self._with_first(found, key, value)
-        last = found.members[-1]
+        *_, last = found.members.values()
         is_inline = "\n" not in self.text[found.open : found.close]
         comma = self.bare.find(",", last.end, found.close)
         after = last.end if comma < 0 else comma + 1
@@ -149,7 +264,7 @@ class _Document:
         inner = self.text[found.open + 1 : found.close]
         outer = self._indent_of_line(found.open)
         indent = outer + self._unit()
-        is_inline = "\n" not in self.text.strip() and found.open != self._after_space(0)
+        is_inline = "\n" not in self.text.strip() and found.open != after_space(self.plain, 0)
         lines = self._newline + indent + self._member(key, value, indent)
         if not inner.strip():
             if is_inline:
@@ -157,22 +272,24 @@ class _Document:
             else:
                 member = lines + self._newline + outer
             return self._replaced(found.open + 1, found.close, member)
-        end = max(end for start, end in self.comments if found.open < start < found.close)
+        inside = (end for start, end in self.comments if found.open < start < found.close)
+        end = max(inside, default=found.open + 1)
         if "\n" not in inner:
             inline = f" {self._inline(key, value, is_dense=False)}"
             return self._replaced(end, end, inline)
         after = "" if "\n" in self.text[end : found.close] else self._newline + outer
         return self._replaced(end, end, lines + after)
 
-    def without(self, found: _JsonObject, index: int, *, with_space: bool) -> str:
+    def without(self, found: _JsonObject, name: str, *, with_space: bool) -> str:
         """Return the text without a member, and without the space before it."""
-        member = found.members[index]
+        members, member = [*found.members.values()], found.members[name]
+        index = members.index(member)
         start = len(self.text[: member.start].rstrip()) if with_space else member.start
-        comma = self._after_space(member.end, self.bare)
+        comma = after_space(self.bare, member.end)
         if self.bare[comma : comma + 1] == ",":
             cuts = [(start, member.end), (comma, comma + 1)]
         elif index:
-            before = self.bare.index(",", found.members[index - 1].end)
+            before = self.bare.index(",", members[index - 1].end)
             cuts = [(before, before + 1), (max(start, before + 1), member.end)]
         else:
             cuts = [(start, member.end)]
@@ -180,16 +297,12 @@ class _Document:
         for first, end in reversed(cuts):
             text = text[:first] + text[end:]
         close = found.close - sum(end - first for first, end in cuts)
-        if len(found.members) == 1 and not text[found.open + 1 : close].strip():
+        if len(members) == 1 and not text[found.open + 1 : close].strip():
             return text[: found.open + 1] + text[close:]
         return text
 
     def _replaced(self, start: int, end: int, by: str) -> str:
         return self.text[:start] + by + self.text[end:]
-
-    def _after_space(self, at: int, text: str | None = None) -> int:
-        found = _SPACE.match(self.plain if text is None else text, at)
-        return at if found is None else found.end()
 
     def _end_of_line(self, at: int, limit: int) -> int:
         """Return the end of the line if only space and comments follow `at` on it; else `at`."""
@@ -205,7 +318,7 @@ class _Document:
 
     def _indent_of(self, found: _JsonObject) -> str:
         """Return the indent of an object's members."""
-        for member in reversed(found.members):
+        for member in reversed(found.members.values()):
             indent = self.text[self.text.rfind("\n", 0, member.start) + 1 : member.start]
             if not indent.strip():
                 return indent

@@ -1,4 +1,4 @@
-"""Find where the keys and values of a config are in its text: in YAML, JSON or TOML.
+"""Places and mistakes in the text of a config: where keys and values are in YAML, JSON and TOML.
 
 Excerpts show a line with the mistake in it underlined, and without secrets.
 """
@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
+from hub.errors import ConfigError
 from hub.launch.environments import is_named_like_a_secret
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -30,6 +31,36 @@ def in_command(path: Path) -> str:
     number = next((part + 1 for part in path if isinstance(part, int)), None)
     return (
         "the server's command" if number is None else f"argument {number} of the server's command"
+    )
+
+
+class Mistake(Struct, frozen=True):
+    """A mistake in the syntax of a text, and its position."""
+
+    what: str
+    fix: str
+    at: int
+
+
+class SyntaxMistakesError(ValueError):
+    """A text that cannot be parsed, or has keys twice."""
+
+    def __init__(self, *mistakes: Mistake) -> None:
+        super().__init__(mistakes[0].what)
+        self.mistakes = mistakes
+
+
+def twice(key: str, at: int) -> Mistake:
+    """Return the mistake of a key that a mapping has twice; `at` is its second place."""
+    return Mistake(f"duplicate key {key!r}", "Keep one of them.", at)
+
+
+def awkward(where: str) -> NoReturn:
+    """Refuse to edit what is written at `where`. Raises: ConfigError."""
+    raise ConfigError(
+        where,
+        "cannot be edited safely in the form it is written in",
+        "Nothing was changed. Edit the file by hand.",
     )
 
 
@@ -83,85 +114,83 @@ def places_in_yaml(text: str) -> Places:
     return {} if top is None else dict(walk(top, (), None))
 
 
+# What is not closed reaches to the end: else each of many would be looked for there.
+COMMENT: Final = re.compile(
+    r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|(?P<extra>//[^\n]*|/\*.*?\*/)|/\*.*', re.DOTALL
+)
+"""A text, or a comment, which is `extra` in JSON."""
+_COMMA: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)|(?P<extra>,)(?=\s*[}\]])|/\*.*', re.DOTALL)
 _SPACE: Final = re.compile(r"\s*")
-_TEXT: Final = re.compile(r'"(?:\\.|[^"\\])*"|[^\s,\]}]*')
-"""A text, or a number or a word."""
-
-
 _DECODER: Final = json.JSONDecoder()
 
 
-class JsonPlaces:
-    """The places in a JSON text that can be parsed, and has no comments.
+def without_extras(text: str) -> str:
+    """Return a JSON text with spaces in the place of comments and trailing commas."""
+    return blanked(_COMMA, blanked(COMMENT, text))
 
-    `is_lazy`: mappings and lists are looked into when `around` asks for what is in them, each once:
-    large files have much else. `twice` has each key that a mapping has twice, with its position.
+
+def blanked(pattern: re.Pattern[str], text: str) -> str:
+    """Return the text with spaces in the place of what is `extra` in a pattern."""
+    return pattern.sub(
+        lambda found: re.sub(r"[^\n]", " ", found[0]) if found["extra"] else found[0], text
+    )
+
+
+def after_space(text: str, at: int) -> int:
+    """Return where the first character is, at `at` or behind it, that is no space."""
+    found = _SPACE.match(text, at)
+    return at if found is None else found.end()
+
+
+class JsonMember(Struct, frozen=True):
+    """The positions of a member of an object (its key, and its value) or of a list."""
+
+    start: int
+    key_end: int
+    value: int
+    end: int
+
+
+def members_at(text: str, at: int) -> tuple[dict[str | int, JsonMember], int]:
+    """Return the members of the object or list at `at`, and where its last bracket is.
+
+    The text is JSON without extras.
     """
+    members: dict[str | int, JsonMember] = {}
+    is_object, at = text[at] == "{", after_space(text, at + 1)
+    while text[at] not in "}]":
+        name, start, key_end = cast("str | int", len(members)), at, at
+        if is_object:
+            name, key_end = cast("tuple[str, int]", _DECODER.raw_decode(text, at))
+            at = after_space(text, after_space(text, key_end) + 1)
+        end = _DECODER.raw_decode(text, at)[1]
+        members[name] = JsonMember(start, key_end, at, end)
+        at = after_space(text, end)
+        if text[at] == ",":
+            at = after_space(text, at + 1)
+    return members, at
 
-    def __init__(self, text: str, *, is_lazy: bool = False) -> None:
-        self._text = text
-        self._is_lazy = is_lazy
-        self._closed: dict[Path, int] = {}
-        self.found: dict[Path, Place] = {}
-        self.twice: list[tuple[str, int]] = []
-        self._value(self._after_space(0), (), None)
 
-    def around(self, path: Path) -> Places:
-        """Return places, that of a path and of what is around it among them."""
-        for length in range(len(path)):
-            at = self._closed.pop(path[:length], None)
-            if at is not None:
-                self._inside(at, path[:length])
-        return self.found
+class JsonPlaces:
+    """The places in a JSON text that can be parsed. What is large is looked into when need be."""
 
-    def _after_space(self, at: int) -> int:
-        space = _SPACE.match(self._text, at)
-        return at if space is None else space.end()
+    def __init__(self, text: str) -> None:
+        self._text = without_extras(text)
+        self._known: dict[int, dict[str | int, JsonMember]] = {}
 
-    def _value(self, at: int, path: Path, key: _Key | None) -> int:
-        first = self._text[at : at + 1]
-        if first in {"{", "["}:
-            self.found[path] = _place(key, at, None)
-            if not self._is_lazy:
-                return self._inside(at, path)
-            self._closed[path] = at
-            return _DECODER.raw_decode(self._text, at)[1]
-        end = self._end_of_text(at)
-        self.found[path] = _place(key, at, end)
-        return end
-
-    def _inside(self, at: int, path: Path) -> int:
-        is_mapping = self._text[at] == "{"
-        return self._mapping(at + 1, path) if is_mapping else self._list(at + 1, path)
-
-    def _end_of_text(self, at: int) -> int:
-        found = _TEXT.match(self._text, at)
-        return at if found is None else found.end()
-
-    def _mapping(self, at: int, path: Path) -> int:
-        at, seen = self._after_space(at), set[str]()
-        while self._text[at : at + 1] == '"':
-            end = self._end_of_text(at)
-            name: str = json.loads(self._text[at:end])
-            if name in seen:
-                self.twice.append((name, at))
-            seen.add(name)
-            colon = self._after_space(end)
-            value = self._after_space(colon + 1)
-            at = self._next(self._value(value, (*path, name), _Key(at, end)))
-        return at + 1
-
-    def _list(self, at: int, path: Path) -> int:
-        at, index = self._after_space(at), 0
-        while self._text[at : at + 1] not in {"]", ""}:
-            at = self._next(self._value(at, (*path, index), None))
-            index += 1
-        return at + 1
-
-    def _next(self, at: int) -> int:
-        """Return the start of the next member, or of the closing bracket."""
-        at = self._after_space(at)
-        return self._after_space(at + 1) if self._text[at : at + 1] == "," else at
+    def nearest(self, path: Path) -> Place | None:
+        """Return the place of a path, or of what is nearest around it; None at the top."""
+        place, at = None, after_space(self._text, 0)
+        for part in path:
+            if self._text[at] in "{[" and at not in self._known:
+                self._known[at] = members_at(self._text, at)[0]
+            member = self._known.get(at, {}).get(part)
+            if member is None:
+                break
+            at = member.value
+            key = None if isinstance(part, int) else _Key(member.start, member.key_end)
+            place = _place(key, at, None if self._text[at] in "{[" else member.end)
+        return place
 
 
 _TABLE: Final = re.compile(r"[ \t]*\[{1,2}(?P<name>[^\[\]\n]+)\]{1,2}")
@@ -238,7 +267,8 @@ def excerpt(
     end = max(start, min(member[1], line_end))
     before, after = text[line_start:start], text[end:line_end].strip(" ,\r]}:{[")
     is_first = not before.strip(" \t-[{")
-    lead = before if is_first else f"{_margin(before)}{MASK} "
+    margin = before[: len(before) - len(before.lstrip())]
+    lead = before if is_first else f"{margin}{MASK} "
     rest = f" {MASK}" if after and not after.startswith(("#", "//")) else ""
     key, value = text[start : marked[0]], text[marked[0] : min(marked[1], end)]
     tail = ""
@@ -266,7 +296,10 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
     if len(before) > WIDTH // 2:
         before = MASK + before[-WIDTH // 2 :]
     if _hides_a_secret(line):
-        before, after = _without_values(before), MASK if after else ""
+        found = _KEY.search(before)
+        if found is not None and found.end() < len(before):
+            before = before[: found.end()] + MASK
+        after = MASK if after else ""
     before, after = masked(before), masked(after)[:WIDTH]
     return _drawn(f"{origin}:{number}:{column}", before + after, len(before), 1)
 
@@ -339,15 +372,6 @@ def _hides_a_secret(line: str) -> bool:
         or found["key"] in _SECRET_PARTS
         for found in _KEY.finditer(line)
     )
-
-
-def _without_values(text: str) -> str:
-    found = _KEY.search(text)
-    return text if found is None else text[: found.end()] + (MASK if text[found.end() :] else "")
-
-
-def _margin(before: str) -> str:
-    return before[: len(before) - len(before.lstrip())]
 
 
 def _end_of_line(text: str, at: int) -> int:

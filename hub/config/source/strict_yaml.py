@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 import yaml
 from yaml.reader import ReaderError
 
-from hub.config.source.syntax import Mistake, SyntaxMistakesError, twice
+from hub.config.source.places import Mistake, SyntaxMistakesError, twice
 
 MOST_VALUES: Final = 100_000
 """So many values a config may have: a few aliases of aliases stand for billions."""

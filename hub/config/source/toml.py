@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from hub.config.source.syntax import Mistake, SyntaxMistakesError, awkward
+from hub.config.source.places import Mistake, SyntaxMistakesError, awkward
 
 # What is not closed reaches to the end: else each of many would be looked for there.
 TOKEN: Final = re.compile(

@@ -13,8 +13,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 import yaml
 
-from hub.config.source.places import Path, spelled
-from hub.config.source.syntax import awkward
+from hub.config.source.places import Path, awkward, spelled
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./~](?:[A-Za-z0-9_./~@+= -]*[A-Za-z0-9_./~@+=-])?")
 """Texts that may be plain scalars, unless YAML reads them as a number or the like."""

@@ -26,7 +26,7 @@ from hub.jsonrpc.messages import (
     to_bytes,
 )
 from hub.jsonrpc.peer_conduct import MAX_STRAYS, MAX_WASTE, PeerConduct
-from hub.launch.secret_references import FileSecret, SecretText
+from hub.launch.templates import FileSecret, SecretText
 from hub.specs import RemoteTarget
 from hub.values import JsonObject
 from tests.kit.fakes import taken_into

@@ -27,7 +27,7 @@ from hub.jsonrpc.messages import (
 )
 from hub.jsonrpc.peer_conduct import MAX_STRAYS, PeerConduct
 from hub.jsonrpc.requests import RequestWithin
-from hub.launch.secret_references import FileSecret, SecretText
+from hub.launch.templates import FileSecret, SecretText
 from hub.logins.access_tokens import LOOK_EVERY, AccessTokens
 from hub.logins.login import Login
 from hub.logins.login_files import LoginFiles

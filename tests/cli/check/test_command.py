@@ -570,6 +570,10 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
     ({"command": "bin/npx"}, None),
     ({"command": "npxx"}, "there is no program 'npxx' on the PATH. Did you mean npx?"),
     (
+        {"command": "pnpx"},
+        "there is no program 'pnpx' on the PATH. Install it, or write its whole path.",
+    ),
+    (
         {"command": "deno"},
         "there is no program 'deno' on the PATH. Install it, or write its whole path.",
     ),

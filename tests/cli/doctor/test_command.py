@@ -33,12 +33,12 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     patient.change("listen: {", f"listen: {{tokens: [{hashed}, {{name: anna, token: hunter2}}], ")
     (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
     assert found["where"] == "listen.tokens[1].token"
-    assert found["fix"].startswith("roots-hub token new anna prints one")
+    assert found["fix"].startswith("roots-hub token new anna prints another one")
     assert "hunter2" not in patient.run().stdout
     (patient.programs / "roots-hub").unlink()
     (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
     assert found["fix"].startswith("/")
-    assert "/roots-hub token new anna prints one" in found["fix"]
+    assert "/roots-hub token new anna prints another one" in found["fix"]
 
 
 def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:

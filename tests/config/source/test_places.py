@@ -48,25 +48,30 @@ def test_the_places_in_yaml() -> None:
     assert places_in_yaml("") == {}
 
 
+IN_JSON: dict[Path, tuple[str, str]] = {
+    ("a",): ('"a"', "1"),
+    ("b",): ('"b"', '"b"'),
+    ("b", 0): ("", '"x"'),
+    ("b", 1): ("", "{"),
+    ("b", 1, "c"): ('"c"', '"q \\"r"'),
+    ("b", 1, "e"): ('"e"', '"e"'),
+    ("b", 1, "e", "f"): ('"f"', "2"),
+    ("g",): ('"g"', '"g"'),
+}
+
+
 def test_the_places_in_json() -> None:
-    assert parts(JSON, JsonPlaces(JSON).found) == {
-        ("a",): ('"a"', "1"),
-        ("b",): ('"b"', '"b"'),
-        ("b", 0): ("", '"x"'),
-        ("b", 1): ("", "{"),
-        ("b", 1, "c"): ('"c"', '"q \\"r"'),
-        ("b", 1, "e"): ('"e"', '"e"'),
-        ("b", 1, "e", "f"): ('"f"', "2"),
-        ("g",): ('"g"', '"g"'),
-    }
+    places = JsonPlaces(JSON)
+    found = {path: place for path in IN_JSON if (place := places.nearest(path)) is not None}
+    assert parts(JSON, found) == IN_JSON
 
 
-def test_places_in_json_are_found_when_they_are_asked_for() -> None:
-    every, lazy = JsonPlaces(JSON).found, JsonPlaces(JSON, is_lazy=True)
-    assert lazy.found == {(): every[()]}
-    assert lazy.around(("b", 1, "x")).keys() == every.keys() - {("b", 1, "e", "f")}
-    assert ("g", "h") not in lazy.around(("g", "h"))
-    assert lazy.around(("b", 1, "e", "f")) == lazy.around(()) == every
+def test_of_a_path_that_json_does_not_have_the_place_around_it_is_found() -> None:
+    places = JsonPlaces("// of an editor\n" + JSON)
+    assert places.nearest(()) is places.nearest(("x",)) is places.nearest((0,)) is None
+    assert places.nearest(("b", 1, "x", "y")) == places.nearest(("b", 1))
+    assert places.nearest(("g", 0)) == places.nearest(("g", "h")) == places.nearest(("g",))
+    assert places.nearest(("a", "b")) == places.nearest(("a",))
 
 
 def test_the_places_in_toml() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
-from hub.config.source.syntax import SyntaxMistakesError, read_json
+from hub.config.source.json_text import read_json
+from hub.config.source.places import SyntaxMistakesError
 
 
 def test_comments_and_trailing_commas_are_allowed() -> None:
@@ -20,6 +21,7 @@ def test_a_number_knows_how_it_was_written() -> None:
     ("text", "at", "what", "fix"),
     [
         ('{"a": 1, "a": 2}', 9, "duplicate key 'a'", "Keep one"),
+        ('{"a": {"b": 1, "b": 2}}}, "\\x": [', 15, "duplicate key 'b'", "Keep one"),
         ('{"a": 1 "b": 2}', 7, "a comma is missing", "Put a comma here."),
         ('{"a": 1\n"b": 2}', 7, "a comma is missing", "Put a comma here."),
         ('{"a" 1}', 4, "a `:` is missing after the key", 'Write "key": value.'),

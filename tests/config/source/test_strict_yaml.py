@@ -1,7 +1,7 @@
 import pytest
 
+from hub.config.source.places import SyntaxMistakesError
 from hub.config.source.strict_yaml import read_yaml
-from hub.config.source.syntax import SyntaxMistakesError
 
 
 @pytest.mark.parametrize(

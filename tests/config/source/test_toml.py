@@ -2,7 +2,7 @@ import tomllib
 
 import pytest
 
-from hub.config.source.syntax import SyntaxMistakesError
+from hub.config.source.places import SyntaxMistakesError
 from hub.config.source.toml import read_toml
 
 

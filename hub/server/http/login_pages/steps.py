@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from hub.errors import ChildError
 from hub.logins.login_process import LoginRun
-from hub.secrets.values import SecretError
+from hub.secrets.reading import SecretError
 from hub.server.http.auth.admission import Admission
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.oauth_proxy.errors import RefusedGrantError

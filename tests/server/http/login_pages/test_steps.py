@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from hub.launch.secret_references import FileSecret, SecretText
+from hub.launch.templates import FileSecret, SecretText
 from hub.logins.login_process import MOST_OF_ONE, LoginOrder, LoginPage, LoginRun
 from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.credentials import BearerTokens
