@@ -96,9 +96,7 @@ def test_a_command_that_cannot_be_started_is_told(tmp_path: Path) -> None:
     variables = {"PATH": os.defpath}
 
     def started(*argv: str) -> str:
-        return command_value(
-            argv, directory=str(tmp_path), environment=variables, given_up=Event()
-        )
+        return command_value(argv, directory=str(tmp_path), environment=variables, given_up=Event())
 
     with pytest.raises(SecretError, match="there is no command 'no-such-command'"):
         started("no-such-command", "s3cret")
