@@ -694,6 +694,48 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert chosen.member("pattern").kind is Kind.PATH
 
 
+_METHOD: JsonObject = {"type": "string", "description": "HTTP method"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("run_shell", {"script": _TEXT}),
+        ("execute", {"script": _TEXT, "interpreter": _TEXT}),
+        ("run_code", {"code": _TEXT, "language": _TEXT}),
+        ("tmux_send_keys", {"text": _TEXT, "target_pane": _TEXT}),
+        ("read_note", {"title": _TEXT}),
+        ("grep", {"pattern": _TEXT, "path": _TEXT}),
+        ("redis_set", {"key": _TEXT, "value": _TEXT}),
+        ("docker_exec", {"container_id": _TEXT, "command": _TEXT}),
+        ("request", {"method": _METHOD, "path": _TEXT}),
+        ("get_contents", {"owner": _TEXT, "repo": _TEXT, "path": _TEXT}),
+        ("db_query", {"sql": _TEXT, "params": {"type": "array", "items": _TEXT}}),
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"$ref": "#/$defs/Inner"},
+        {"allOf": [{"$ref": "#/$defs/Inner"}]},
+        {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Inner"}]},
+    ],
+)
+def test_all_arguments_may_be_in_one_object(
+    tool: str, arguments: JsonObject, around: JsonObject
+) -> None:
+    flat: JsonObject = {"type": "object", "properties": arguments, "required": ["container_id"]}
+    nested: Json = {"properties": {"params": around}, "$defs": {"Inner": flat}}
+    told = compile_schema(nested, {}, tool=tool).member("params").properties
+    assert told == compile_schema(flat, {}, tool=tool).properties
+
+
+def test_a_script_may_be_an_object_too() -> None:
+    script: Json = {"type": ["string", "object"], "properties": {"text": _TEXT}}
+    compiled = compile_schema({"properties": {"script": script}}, {}, tool="run_shell")
+    assert compiled.member("script").kind is Kind.COMMAND
+
+
 @pytest.mark.long
 @pytest.mark.usefixtures("half_a_minute")  # growing with the square, it would take minutes
 def test_the_time_grows_no_faster_than_the_number_of_arguments() -> None:
