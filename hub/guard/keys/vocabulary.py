@@ -237,7 +237,7 @@ SAYS_HERE_TOO = _says(
 """In the description of a path with such a name: one of this machine after all."""
 OTHER_PATHS = _words(
     "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
-    " object bus dbus area iteration"
+    " object bus dbus area iteration navigation"
 ) | {*HAVE_PATHS, *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 OF_FILES = _words("file folder local host point word")
@@ -274,8 +274,8 @@ PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = _says(
     r"\bpaths? (?:to|of|for|where|on disk)\b|\bunix (?:domain )?sockets?\b"
-    r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
-    r"[ -]?paths?\b"
+    r"|(?<!alternative to )(?<!instead of )(?<!instead of a )"
+    r"\b(?:file|directory|folder|dir|file ?system|disk|local)[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
     r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
     r"|^(?:the |a |an )?(?:directory|folder|file)"

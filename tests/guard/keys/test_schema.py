@@ -23,6 +23,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("thing", {"type": "string", "description": "Path to the file to read"}, Kind.PATH),
         ("thing", {"type": "string", "title": "File path"}, Kind.PATH),
         ("data", {"description": "JSON (alternative to filePath)"}, Kind.NEUTRAL),
+        ("data", {"description": "JSON list, instead of a file path"}, Kind.WEAK),
         ("data", {"description": "File path, alternative to text"}, Kind.PATH),
         ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
         ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
