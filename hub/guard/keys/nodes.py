@@ -178,7 +178,7 @@ def said_by_its_name(
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = _looking_for_its_pattern(shape)
     declared = object_or_empty(schema.get("properties"))
-    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
+    is_run = names_shell(tool) or "'string'" in str(declared.get("shell"))  # also `string` or null
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
     session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
     known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)
