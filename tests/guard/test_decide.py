@@ -929,11 +929,21 @@ def test_lines_that_a_shell_writes_to_a_file_are_no_paths(  # noqa: PLR0913 - on
     assert isinstance(verdict, Admitted) is admitted
 
 
-def test_a_program_without_a_shell_may_open_the_lines_of_a_command(tmp_path: Path) -> None:
-    declared: Json = {"properties": {"command": _TEXT, "shell": {"type": "boolean"}}}
+@pytest.mark.parametrize(
+    ("shell", "admitted"),
+    [
+        ({"type": "boolean"}, False),
+        ({"type": ["string", "null"]}, True),
+        ({"anyOf": [_TEXT, {"type": "null"}], "default": None}, True),
+    ],
+)
+def test_a_program_without_a_shell_may_open_the_lines_of_a_command(
+    tmp_path: Path, shell: JsonObject, *, admitted: bool
+) -> None:
+    declared: Json = {"properties": {"command": _TEXT, "shell": shell}}
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="run_command")
-    world = context(share(tmp_path), tmp_path)
-    assert isinstance(decide(tool_call({"command": _LINES}), guard, world), Refused)
+    verdict = decide(tool_call({"command": _LINES}), guard, context(share(tmp_path), tmp_path))
+    assert isinstance(verdict, Admitted) is admitted
 
 
 def test_an_empty_name_in_an_object_of_files_is_judged() -> None:

@@ -13,6 +13,7 @@ from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
+    greps,
     is_label,
     is_script,
     is_tree,
@@ -146,7 +147,7 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
                 queue.append(inner)
 
 
-def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
+def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     """Return the shape of a tool that looks for a text: its `pattern` is that text.
 
     It is not if another argument is a text, or if the schema says that it is a glob. A text that
@@ -168,14 +169,16 @@ def looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
 
 
 def said_by_its_name(
-    shape: ArgumentNode, tool: str, schema: Json, elsewhere: Collection[str]
+    shape: ArgumentNode, tool: str, schema: JsonObject, elsewhere: Collection[str]
 ) -> ArgumentNode:
     """Return the shape with what the tool's name, and an argument `shell`, tell of the others.
 
     A command that goes `elsewhere` is run in a container.
     """
-    declared = object_or_empty(object_or_empty(schema).get("properties"))
-    is_run = names_shell(tool) or object_or_empty(declared.get("shell")).get("type") == "string"
+    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
+        shape = _looking_for_its_pattern(shape)
+    declared = object_or_empty(schema.get("properties"))
+    is_run = names_shell(tool) or "'string'" in str(declared.get("shell"))  # also `string` or null
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
     session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
     known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)

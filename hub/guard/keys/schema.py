@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     arguments_elsewhere,
     found_elsewhere,
-    greps,
     is_label,
     is_plural,
     is_tree,
@@ -23,14 +22,7 @@ from hub.guard.keys.key_words import (
     named_in,
     words_of,
 )
-from hub.guard.keys.nodes import (
-    ArgumentNode,
-    looking_for_its_pattern,
-    node_of_key,
-    nodes_of,
-    overridden,
-    said_by_its_name,
-)
+from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden, said_by_its_name
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -71,21 +63,16 @@ def compile_schema(
     `overrides` maps JSON pointers (`*` for any member) to the operator's kinds. `most` limits the
     effort of reading the schema. `tool` is the tool's own name.
     """
-    elsewhere = set(_arguments_elsewhere(tool, schema))
-    shape = _Compiler(schema, most, elsewhere, tool).shape()
-    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
-        shape = looking_for_its_pattern(shape)
-    shape = said_by_its_name(shape, tool, schema, elsewhere)
+    shape = _Compiler(schema, most, tool).shape()
     for pointer, kind in overrides.items():
         names = [name.replace("~1", "/").replace("~0", "~") for name in pointer.split("/")[1:]]
         shape = overridden(shape, names, kind)
     return shape
 
 
-def _arguments_elsewhere(tool: str, schema: Json) -> Iterator[str]:
+def _arguments_elsewhere(tool: str, schema: JsonObject) -> Iterator[str]:
     """Yield the arguments that go to a cluster or to what another one names; none with files."""
-    top = object_or_empty(schema)
-    members, required = object_or_empty(top.get("properties")), top.get("required")
+    members, required = object_or_empty(schema.get("properties")), schema.get("required")
     always = required if isinstance(required, list) else []
     for key in arguments_elsewhere(tool, members, always):
         member = object_or_empty(members.get(key))
@@ -99,14 +86,15 @@ class _Compiler:
 
     A schema that refers to itself becomes a node that contains itself. A schema that expands
     endlessly in new ways is read up to a limit that depends on its size. What is in the objects and
-    lists of the keys `elsewhere` is opened by nothing on this machine.
+    lists of the keys `_elsewhere` is opened by nothing on this machine.
     """
 
-    def __init__(self, schema: Json, most: int, elsewhere: Collection[str], tool: str) -> None:
+    def __init__(self, schema: Json, most: int, tool: str) -> None:
         self._schema, self._tool = schema, tool
-        self._elsewhere = elsewhere
-        self._beside = found_elsewhere(object_or_empty(object_or_empty(schema).get("properties")))
         self._left = min(most, _effort_for(schema))
+        self._around, self._arguments = self._find_arguments()
+        self._elsewhere = set(_arguments_elsewhere(tool, self._arguments))
+        self._beside = found_elsewhere(object_or_empty(self._arguments.get("properties")))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
@@ -120,7 +108,20 @@ class _Compiler:
             judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
-        return top
+        inner = top.properties.get(self._around)
+        told = said_by_its_name(inner or top, self._tool, self._arguments, self._elsewhere)
+        return replace(top, properties={self._around: told}) if inner else told
+
+    def _find_arguments(self) -> tuple[str, JsonObject]:
+        """Return the schema of the arguments, which may all be members of a single one.
+
+        Before it the name of that one, such as `params`, or nothing.
+        """
+        top = object_or_empty(self._schema)
+        members = object_or_empty(top.get("properties"))
+        variants = self._variants([*members.values()]) if len(members) == 1 else []
+        inner = next((one for one in variants if "properties" in one), None)
+        return (next(iter(members)), inner) if inner and _is_no_text(variants) else ("", top)
 
     def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
         """Return the node of `key` under all of `schemas` at once."""
@@ -165,10 +166,12 @@ class _Compiler:
 
     def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
         """Return whether what is in an object or a list goes to a cluster or to a database."""
-        if key in self._elsewhere and kind_of_key(key)[0] in _TEXTS:
+        is_around = any(one is self._arguments for one in variants)
+        is_elsewhere = key in self._elsewhere and not is_around
+        if is_elsewhere and kind_of_key(key)[0] in _TEXTS:
             return True
         says = any(map(vocabulary.SAYS_DATA.search, _texts(variants, "description")))
-        is_data = says or key in self._elsewhere
+        is_data = says or is_elsewhere
         return is_data and (key == "variables" or _is_no_text(variants))
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:

@@ -237,7 +237,7 @@ SAYS_HERE_TOO = _says(
 """In the description of a path with such a name: one of this machine after all."""
 OTHER_PATHS = _words(
     "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
-    " object bus dbus area iteration"
+    " object bus dbus area iteration navigation"
 ) | {*HAVE_PATHS, *ELSEWHERE}
 """Before `path`: no file path, as in `url_path`, `name_path`."""
 OF_FILES = _words("file folder local host point word")
@@ -274,8 +274,8 @@ PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
 
 SAYS_PATH = _says(
     r"\bpaths? (?:to|of|for|where|on disk)\b|\bunix (?:domain )?sockets?\b"
-    r"|(?<!alternative to )(?<!instead of )\b(?:file|directory|folder|dir|file ?system|disk|local)"
-    r"[ -]?paths?\b"
+    r"|(?<!alternative to )(?<!instead of )(?<!instead of a )"
+    r"\b(?:file|directory|folder|dir|file ?system|disk|local)[ -]?paths?\b"
     r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
     r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
     r"|^(?:the |a |an )?(?:directory|folder|file)"
@@ -321,7 +321,8 @@ SAYS_NAMED_FILE = _says(
     r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
     r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per|about)\b)"
     r"(?:[\w'/+#()-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
-    r"|location|destination)(?: ?name)?(?: ?\([^)]*\))?(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
+    r"|location|destination|pdf|docx|pptx|xlsx)(?: ?name)?(?: ?\([^)]*\))?"
+    r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
     r"| (?:with|containing|including|holding|for|in|of|on|whose|that)\b"
     r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match(?! against)"
     r"|(?:search|look) for))"
@@ -372,7 +373,7 @@ OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
     r"|for(?! an? | \w+s\b))|(?:find|filter|search|match(?:es)?) (?:(?:files? )?by|files)"
     r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
-    rf"(?:(?:an?|the|local|absolute|relative|name of|\.?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
+    rf"(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
     r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
     rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
     r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"

@@ -36,7 +36,7 @@ PAYLOADS = """
 """
 VIRTUAL = """
     url_path cookiePath name_path healthCheckPath callback_path symbol_path routePath dom_path
-    object_path areaPath iteration_path
+    object_path areaPath iteration_path navigation_path
 """
 EITHER = """
     contentFrom content_from_file body_at_path messageToFile sqlFromFile

@@ -23,6 +23,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("thing", {"type": "string", "description": "Path to the file to read"}, Kind.PATH),
         ("thing", {"type": "string", "title": "File path"}, Kind.PATH),
         ("data", {"description": "JSON (alternative to filePath)"}, Kind.NEUTRAL),
+        ("data", {"description": "JSON list, instead of a file path"}, Kind.WEAK),
         ("data", {"description": "File path, alternative to text"}, Kind.PATH),
         ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
         ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
@@ -187,6 +188,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("query", {"description": "Command to execute on the database"}, Kind.PAYLOAD),
         ("query", {"description": "SQL command to run"}, Kind.PAYLOAD),
         ("sql", {"description": "SQL file to run"}, Kind.WEAK),
+        ("statement", {"description": "Statement PDF"}, Kind.WEAK),
+        ("title", {"description": "PDF title"}, Kind.PAYLOAD),
+        ("message", {"description": "Commit message or -F file"}, Kind.WEAK),
         ("query", {"description": "File containing the query"}, Kind.WEAK),
         ("text", {"description": "Name of the text file."}, Kind.WEAK),
         ("search", {"description": "Directory to search in"}, Kind.WEAK),
@@ -689,6 +693,48 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert compiled.member("path").kind is Kind.PATH
     chosen = compile_schema(schema, {"/pattern": Kind.PATH}, tool=tool)
     assert chosen.member("pattern").kind is Kind.PATH
+
+
+_METHOD: JsonObject = {"type": "string", "description": "HTTP method"}
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("run_shell", {"script": _TEXT}),
+        ("execute", {"script": _TEXT, "interpreter": _TEXT}),
+        ("run_code", {"code": _TEXT, "language": _TEXT}),
+        ("tmux_send_keys", {"text": _TEXT, "target_pane": _TEXT}),
+        ("read_note", {"title": _TEXT}),
+        ("grep", {"pattern": _TEXT, "path": _TEXT}),
+        ("redis_set", {"key": _TEXT, "value": _TEXT}),
+        ("docker_exec", {"container_id": _TEXT, "command": _TEXT}),
+        ("request", {"method": _METHOD, "path": _TEXT}),
+        ("get_contents", {"owner": _TEXT, "repo": _TEXT, "path": _TEXT}),
+        ("db_query", {"sql": _TEXT, "params": {"type": "array", "items": _TEXT}}),
+    ],
+)
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"$ref": "#/$defs/Inner"},
+        {"allOf": [{"$ref": "#/$defs/Inner"}]},
+        {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/Inner"}]},
+    ],
+)
+def test_all_arguments_may_be_in_one_object(
+    tool: str, arguments: JsonObject, around: JsonObject
+) -> None:
+    flat: JsonObject = {"type": "object", "properties": arguments, "required": ["container_id"]}
+    nested: Json = {"properties": {"params": around}, "$defs": {"Inner": flat}}
+    told = compile_schema(nested, {}, tool=tool).member("params").properties
+    assert told == compile_schema(flat, {}, tool=tool).properties
+
+
+def test_a_script_may_be_an_object_too() -> None:
+    script: Json = {"type": ["string", "object"], "properties": {"text": _TEXT}}
+    compiled = compile_schema({"properties": {"script": script}}, {}, tool="run_shell")
+    assert compiled.member("script").kind is Kind.COMMAND
 
 
 @pytest.mark.long
