@@ -44,9 +44,8 @@ from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-from hub.system.this_process import run_loop
+from hub.system.this_process import run_loop, take_passed_socket
 
 if TYPE_CHECKING:
     from hub.server.http.adoption import SurvivingState
