@@ -24,8 +24,7 @@ from hub.server.http.login_pages.steps import (
 from hub.server.http.oauth_proxy.browsers import (
     HEADERS,
     BrowserCookie,
-    body_of,
-    fields_in,
+    form_of,
     query_of,
     send_on,
     text_page,
@@ -126,7 +125,7 @@ class LoginPageEndpoints:
             elif scope["method"] == "GET":
                 await self._ask(server, query_of(scope), headers, send)
             else:
-                form = fields_in((await body_of(receive)).decode("latin-1"))
+                form = await form_of(receive)
                 await self._answered(form, headers, address, send)
         except GoneError:
             return
@@ -152,10 +151,9 @@ class LoginPageEndpoints:
         """Take what a form of the pages says."""
         browser, ticket = self._cookie.of(headers), form.get("ticket", "")
         if "shown" in form:
-            await send_on(send, (await self._steps.gone_on(form["shown"], browser)).url)
+            await send_on(send, await self._steps.gone_on(form["shown"], browser))
         elif "issuer" in form:
-            place = await self._steps.at_issuer(ticket, form["issuer"], browser)
-            await send_on(send, place.url)
+            await send_on(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
         else:
             async with refusals_counted(self._refused, address, WrongTokenError):
                 person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)
