@@ -6,6 +6,7 @@ the result is the first message to send, else with an event stream from the firs
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container
 from functools import partial
 
@@ -92,8 +93,9 @@ class HttpServer:
 
     `acceptor` takes plain calls from connections that can do without the application.
     `is_draining`: no session is opened any more; `begins_requests`: other new requests are begun.
-    `ids` makes and opens the ids of sessions; without it they end with the process. `usage` has the
-    limits of principals.
+    A response without its answer after `poll_after` seconds (0: never) is ended for its client to
+    come back, if the client's revision allows that. `ids` makes and opens the ids of sessions;
+    without it they end with the process. `usage` has the limits of principals.
     """
 
     is_draining = False
@@ -106,7 +108,7 @@ class HttpServer:
         gatekeeper: AccessCheck,
         *,
         path: str,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         limits: HttpLimits | None = None,
         poll_after: float = 0,
         proxies: Proxies | None = None,

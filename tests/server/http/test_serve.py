@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from hub.app.running import ConnectionBuilder
 from hub.server.http.access import AccessCheck
+from hub.server.http.app import HttpServer
 from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.legacy.event_streams import HANG_UP
@@ -70,10 +71,8 @@ async def served(
         async with ended_by_signals() as shutdown:
             connection = ConnectionBuilder(hub.services)
             await serve_http(
-                connection,
-                keeper,
+                HttpServer(connection, keeper, path="/mcp"),
                 listener,
-                path="/mcp",
                 last_answers=last_answers,
                 ready=site.ready.set,
                 shutdown=shutdown,
