@@ -25,7 +25,6 @@ from hub.confinement.grants import (
     ConfinementStatus,
     FileGrant,
     FileGrants,
-    Needs,
     NotAsked,
     Unconfined,
     confinement_status,
@@ -161,7 +160,8 @@ def _grants(spec: ServerSpec, plan: LaunchPlan, found: Program, places: PrivateD
     kept = (places.cache or cache_of(spec.name, spec.inherits),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
     policy = spec.confined_by or spec.policy
-    granted = file_grants(spec.confine, plan, policy, Needs((*system, *found.read), writable))
+    readable = (*system, *found.read)
+    granted = file_grants(spec.confine, plan, policy, reads=readable, writes=writable)
     others = Path(tempfile.gettempdir()).resolve()
     opened = (
         f"it can write in other servers' private folders in {others}: {grant.path} is writable"
