@@ -46,6 +46,7 @@ from hub.server.http.responses import (
     HUB_ENDS,
     METHODS,
     NO_ROOM,
+    NOT_BEGUN,
     UNKNOWN_VERSION,
     asks_first,
     counted,
@@ -53,7 +54,6 @@ from hub.server.http.responses import (
     not_allowed,
     read_body,
     readable,
-    refuse_at_the_end,
     refuse_for_now,
     respond,
 )
@@ -323,13 +323,13 @@ class HttpServer:
             await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
         if not self.begins_requests and is_new(message):
-            await refuse_at_the_end(message, send)
+            await refuse_for_now(503, NOT_BEGUN, message, send)
             return
         usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             over = self._over_limit(usage, message, headers, sender)
             if over is not None:
-                await refuse_for_now(over, message, send)
+                await refuse_for_now(429, over, message, send)
                 return
             usage.carried(posted.size)
             send = counted(send, usage)
