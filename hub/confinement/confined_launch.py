@@ -56,11 +56,6 @@ class PrivateDirs(Struct, frozen=True):
     tmp: str
     cache: str
 
-    @classmethod
-    def inside(cls, private: str, cache: str) -> PrivateDirs:
-        """Return the directories of one child: HOME and TMPDIR inside `private`, and `cache`."""
-        return cls(f"{private}/home", f"{private}/temporary", cache)
-
 
 _SHOWN = PrivateDirs("(private HOME)", "(private TMPDIR)", "")
 """Placeholder texts for a child that is only planned, not launched."""
@@ -93,7 +88,8 @@ def confined_plan(
     Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
         `confine` is `require`.
     """
-    places = PrivateDirs.inside(private, cache_of(spec.name, spec.inherits))
+    cache = cache_of(spec.name, spec.inherits)
+    places = PrivateDirs(f"{private}/home", f"{private}/temporary", cache)
     found = _program(spec, plan)
     granted = _grants(spec, plan, found, places)
     for grant in granted.unheld:

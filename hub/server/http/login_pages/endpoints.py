@@ -112,7 +112,8 @@ class LoginPageEndpoints:
         step, server = self._step_at(scope["path"]) or ("", "")
         others = self._others
         try:
-            is_for_others = not step or (step == "issuer" and not self._is_ours(scope))
+            is_ours = step != "issuer" or self._steps.is_from_issuer(query_of(scope))
+            is_for_others = not (step and is_ours)
             if others is not None and is_for_others and self._is_of_others(scope["path"]):
                 await others(scope, headers, address, receive, send)
                 return
@@ -133,9 +134,6 @@ class LoginPageEndpoints:
             await _tell(send, exc.status, str(exc))
         except OAuthError as exc:
             await _tell(send, exc.status, str(exc), exc.headers)
-
-    def _is_ours(self, scope: Scope) -> bool:
-        return self._steps.is_from_issuer(query_of(scope))
 
     async def _ask(
         self, server: str, query: Mapping[str, str], headers: RequestHeaders, send: Send

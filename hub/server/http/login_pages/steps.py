@@ -74,13 +74,10 @@ class KnownPeople:
 
     def can_show(self, principal: str) -> bool:
         """Return whether a principal could show now who it is."""
-        if self._of_issuer(principal):
+        issuer, _, subject = principal.partition(" ")
+        if subject and issuer in self.issuers:
             return True
         return principal != LOCAL and self._credentials.know(principal)
-
-    def _of_issuer(self, principal: str) -> bool:
-        issuer, blank, subject = principal.partition(" ")
-        return bool(blank and subject) and issuer in self.issuers
 
 
 PATIENCE: Final = 600.0
