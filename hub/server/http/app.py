@@ -122,7 +122,7 @@ class HttpServer:
         self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         checks = self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
-        self._open_requests = OpenRequests(gatekeeper, checks, path, self._client, self._refuse)
+        self._open_requests = OpenRequests(gatekeeper, checks, path, self._refuse)
         self._patience = Deadlines(self._limits.patience)
         self.acceptor = FastCallAcceptor(
             checks,
@@ -228,12 +228,12 @@ class HttpServer:
             return
         admitted = await self._header_checks.admission(scope, headers)
         if isinstance(admitted, Refusal):
-            await self._refuse(self._client(scope, headers), admitted, send)
+            await self._refuse(self._header_checks.client(scope, headers), admitted, send)
             return
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
             connection.prove()
-        sender = Sender(admitted, self._client(scope, headers))
+        sender = Sender(admitted, self._header_checks.client(scope, headers))
         await self._serve(scope, headers, sender, receive, send)
 
     async def _refuse(self, client: str, refusal: Refusal, send: Send) -> None:
@@ -242,12 +242,7 @@ class HttpServer:
 
     async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = RequestHeaders(scope["headers"])
-        await self._refuse(self._client(scope, headers), NO_ROOM, send)
-
-    def _client(self, scope: Scope, headers: RequestHeaders) -> str:
-        """Return the client address that a request counts for, behind a trusted proxy too."""
-        peer = scope.get("client")
-        return self.proxies.client(None if peer is None else peer[0], headers)
+        await self._refuse(self._header_checks.client(scope, headers), NO_ROOM, send)
 
     async def _serve(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
