@@ -172,6 +172,27 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         await site.until_ended()
 
 
+async def test_a_client_that_shuts_its_side_down_has_gone() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as site:
+        key = await site.session()
+        params = {"name": "echo", "arguments": {}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
+        async with await anyio.connect_tcp(*site.address) as stream:
+            head = (
+                f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nmcp-session-id: {key}\r\n"
+                "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+                f"content-length: {len(body)}\r\n\r\n"
+            )
+            await stream.send(f"{head}{body}".encode())
+            link = await child.connected()
+            await link.request("tools/call")
+            await stream.send_eof()
+            await link.request("notifications/cancelled")
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
+
+
 async def large_answer(site: UvicornSite) -> SocketStream:
     """Call for an answer of six megabytes, as an event stream, and begin to read it."""
     key = await site.session()
