@@ -110,8 +110,9 @@ def decoded_entry(name: str, content: bytes) -> KnownCatalog:
     if found.name != name:
         raise UnfitEntryError("it is a copy of another file")
     listing = None if found.listing is None else Listing(**asdict(found.listing))
-    said = {key: value for key, value in asdict(found).items() if key != "name"}
-    return KnownCatalog(**{**said, "listing": listing})
+    said = asdict(found)
+    del said["name"], said["listing"]
+    return KnownCatalog(listing, **said)
 
 
 def _checksum(body: bytes) -> bytes:

@@ -176,7 +176,7 @@ async def test_a_client_that_shuts_its_side_down_has_gone() -> None:
     child = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with served(child) as site:
         key = await site.session()
-        params = {"name": "echo", "arguments": {}}
+        params = {"name": "echo", "arguments": {"text": "hi"}}
         body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
         async with await anyio.connect_tcp(*site.address) as stream:
             head = (
