@@ -30,7 +30,7 @@ from bench.posting import Session
 from bench.programs import CHILD, exit_on_sigterm, hub_config, hub_on_http
 from hub.protocol.http_headers import token_hash
 from hub.server.http.auth.admission import ProtectedResource
-from hub.server.http.auth.issuer_metadata import FileSource, KeySet
+from hub.server.http.auth.issuer_metadata import KeySet, keys_in_file
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 
@@ -119,7 +119,7 @@ def _sessions(
 
 async def _look(keys: Path, signed: str) -> float:
     """Return how many microseconds the look at a verified token takes."""
-    known = KeySet(ISSUER, FileSource(str(keys)), time.monotonic)
+    known = KeySet(ISSUER, partial(keys_in_file, str(keys)), time.monotonic)
     issuer = Issuer(ISSUER, RESOURCE, ("RS256",), known)
     resource = ProtectedResource(RESOURCE, (ISSUER,))
     verifier = TokenVerifier(resource, SignedTokens([issuer], time.time), time.time)

@@ -17,8 +17,8 @@ from hub.app.machine import Setting, place_of
 from hub.audit.log_file import AuditSink, LoggedAudit, NoAudit, audit_log
 from hub.audit.open_file import UnfitFileError
 from hub.catalog.names import Names
-from hub.children.pool.opener import LoginAddress
-from hub.children.pool.pool import ChildPool
+from hub.children.opener import LoginAddress
+from hub.children.pool import ChildPool
 from hub.children.slot import ChildSlot
 from hub.config.inheritance import missed_by
 from hub.config.models import HubConfig, StdioServer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from hub.server.http.auth.introspection import (
     IntrospectionEndpoint,
     OpaqueTokens,
 )
-from hub.server.http.auth.issuer_metadata import FileSource, KeySet, KeySource, WebSource
+from hub.server.http.auth.issuer_metadata import KeySet, KeySource, keys_in_file, keys_on_web
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
 from hub.server.http.auth.token_verifier import TokenVerifier
 from hub.server.http.login_pages.steps import IssuerLogin
@@ -126,8 +127,9 @@ def _provider_before(
 def key_source(issuer: TrustedIssuer) -> KeySource:
     """Return where the public keys of an issuer come from."""
     if issuer.jwks is not None and "://" not in issuer.jwks:
-        return FileSource(issuer.jwks)
-    return WebSource(issuer.issuer, issuer.jwks, is_optional=issuer.introspection is not None)
+        return partial(keys_in_file, issuer.jwks)
+    is_optional = issuer.introspection is not None
+    return partial(keys_on_web, issuer.issuer, issuer.jwks, is_optional=is_optional)
 
 
 def _opaque(auth: Auth) -> OpaqueTokens | None:

@@ -17,8 +17,8 @@ from hub.calls.rounds.modern_routes import Headers
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import CallRoute, KnownAnswer
 from hub.children.known.cache import CatalogCache
-from hub.children.pool.opener import Opener, opener
-from hub.children.pool.pool import ChildPool
+from hub.children.opener import Opener, opener
+from hub.children.pool import ChildPool
 from hub.children.process.process_tree import ProcessSupervisor, inherits_orphans, reap_orphans
 from hub.config.models import HubConfig
 from hub.config.own_files import catalog_directory, state_directory

@@ -11,7 +11,7 @@ Promises: every listed name has exactly one route, a public name never means two
 entries keep fields that the hub does not know.
 
 Read in this order:
-- `names`: prefixes, separators and shortened names; `resource_uris`: the same for resources;
+- `names`: prefixes, separators and shortened names; the same for the URIs of resources;
 - `merge`: listings in, catalog out; the servers' instructions as one text;
 - `pages`: pages of a listing, by cursor;
 - `search` and `search_tools`: `expose: search`, a few tools to find and call all others.

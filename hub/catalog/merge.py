@@ -12,8 +12,7 @@ from typing import Final, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.catalog.names import Names
-from hub.catalog.resource_uris import UriTemplate, is_wrapped, possible_values, unwrapped, wrapped
+from hub.catalog.names import Names, UriTemplate, is_wrapped, possible_values, unwrapped, wrapped
 from hub.legible import legible, legible_entry, on_one_line
 from hub.roots.roots import RootSet
 from hub.values import BuiltinRoute, ChildRoute, Json, JsonObject, Route, ServerName

@@ -7,13 +7,12 @@ of a call that the guard admitted. It knows its clients only through the protoco
 
 Main types: `ChildPool` (all children, by `ChildKey`), `ChildSlot` (the pool's entry for one key),
 `Child` (one connection and its owner task), `ChildCall` (one call at it), `ChildConnection` (the
-transport below it),
-`ChildCallbacks` (the child's own requests and notifications), `FairLimiter`, `ChildHealth`.
+transport below it), `ChildCallbacks` (the child's own requests and notifications).
 
 Reading order:
-- `slot`, `pool/`: the key of a child, the pool, its limits; then `child`: the life of one child
+- `slot`, `pool`: the key of a child, the pool, its limits; then `child`: the life of one child
 - `known/`: what servers list that do not run
-- `link`, `process/`, `remote/`: connections; `pool/opener` opens them
+- `link`, `process/`, `remote/`: connections; `opener` opens them
 - `handshake`, `listing`, `listen_streams`: what the hub asks a child at the start and later
 - `clients`, `callbacks`, `asking/`: the client side of a child
 - `child_call`: one call at a child, from its turn to its result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import msgspec
@@ -44,18 +44,13 @@ Changes during the pause share the next reading."""
 
 SendRequest: TypeAlias = Callable[[str, JsonObject], Awaitable[JsonObject]]
 
-_CAPABILITY = {
-    "tools/list": "tools",
-    "resources/list": "resources",
-    "resources/templates/list": "resources",
-    "prompts/list": "prompts",
-}
-_FIELD = {
+FIELD: Final = {
     "tools/list": "tools",
     "resources/list": "resources",
     "resources/templates/list": "templates",
     "prompts/list": "prompts",
 }
+"""The field of a `Listing` for each method."""
 
 
 class ChildLists:
@@ -196,12 +191,12 @@ async def read_listing(  # noqa: PLR0913 - what is read, and who hears of it
     """
     listing = known or Listing()
     for method in methods:
-        if handshake.offers(_CAPABILITY[method]):
+        if handshake.offers(method.partition("/")[0]):
             entries, is_whole = await _read_list(request, method, log)
             if not is_whole:
                 failed(method)
             if is_whole or known is None:
-                listing = replace(listing, **{_FIELD[method]: entries})
+                listing = replace(listing, **{FIELD[method]: entries})
     return listing
 
 

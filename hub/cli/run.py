@@ -44,9 +44,8 @@ from hub.confinement.confined_launch import this_kernel
 from hub.errors import StartError, UsageError
 from hub.roots.effective import OperatorRoots
 from hub.server.http.access import AccessCheck
-from hub.system.passed_socket import take_passed_socket
 from hub.system.shutdown import Shutdown, ended_by_signals, ignore_ending_signals
-from hub.system.this_process import run_loop
+from hub.system.this_process import run_loop, take_passed_socket
 
 if TYPE_CHECKING:
     from hub.server.http.adoption import SurvivingState
@@ -242,6 +241,7 @@ async def _serve_http(
     address: str | socket.socket,
     what: Callable[[OperatorRoots], Served],
 ) -> None:
+    from hub.server.http.app import HttpServer  # noqa: PLC0415 - as below
     from hub.server.http.bounds.forwarded import Proxies  # noqa: PLC0415 - as below
     from hub.server.http.serve import serve_http  # noqa: PLC0415 - loads the HTTP server, not needed for stdio
 
@@ -249,8 +249,6 @@ async def _serve_http(
     access = ClientAccess(host, config, os.environ)
     proxies = Proxies(config.listen.trusted_proxies)
     listener = _listener(host, port) if isinstance(address, str) else address
-    # Connections inherit it. Without it a small response waits for the ACK of the previous one.
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     bound = listener.getsockname()
     kept = _surviving_state(config.listen, f"{_served_config(setting)} {bound[0]} {bound[1]}")
     async with (
@@ -260,19 +258,17 @@ async def _serve_http(
     ):
         tasks.start_soon(answer_inquiries, hub, setting, shutdown)
         url = _url(host, bound[1], config.listen.path)
-        await serve_http(
+        app = HttpServer(
             ConnectionBuilder(hub.services, kept.seals, hub.own.profiles),
             access.check,
-            listener,
             path=config.listen.path,
             poll_after=config.listen.poll_after,
             proxies=proxies,
             ids=kept.ids,
             usage=_following(hub, config, access, proxies, url),
-            drain=config.drain,
-            ready=partial(_announce, url, access.check, what(hub.services.operator.roots())),
-            shutdown=shutdown,
         )
+        ready = partial(_announce, url, access.check, what(hub.services.operator.roots()))
+        await serve_http(app, listener, drain=config.drain, ready=ready, shutdown=shutdown)
         tasks.cancel_scope.cancel()
     ignore_ending_signals()
 

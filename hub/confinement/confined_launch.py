@@ -25,7 +25,6 @@ from hub.confinement.grants import (
     ConfinementStatus,
     FileGrant,
     FileGrants,
-    Needs,
     NotAsked,
     Unconfined,
     confinement_status,
@@ -56,11 +55,6 @@ class PrivateDirs(Struct, frozen=True):
     home: str
     tmp: str
     cache: str
-
-    @classmethod
-    def inside(cls, private: str, cache: str) -> PrivateDirs:
-        """Return the directories of one child: HOME and TMPDIR inside `private`, and `cache`."""
-        return cls(f"{private}/home", f"{private}/temporary", cache)
 
 
 _SHOWN = PrivateDirs("(private HOME)", "(private TMPDIR)", "")
@@ -94,7 +88,8 @@ def confined_plan(
     Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
         `confine` is `require`.
     """
-    places = PrivateDirs.inside(private, cache_of(spec.name, spec.inherits))
+    cache = cache_of(spec.name, spec.inherits)
+    places = PrivateDirs(f"{private}/home", f"{private}/temporary", cache)
     found = _program(spec, plan)
     granted = _grants(spec, plan, found, places)
     for grant in granted.unheld:
@@ -161,7 +156,8 @@ def _grants(spec: ServerSpec, plan: LaunchPlan, found: Program, places: PrivateD
     kept = (places.cache or cache_of(spec.name, spec.inherits),) if _is_runner(plan) else ()
     writable = (*DEVICES, places.home, places.tmp, *kept)
     policy = spec.confined_by or spec.policy
-    granted = file_grants(spec.confine, plan, policy, Needs((*system, *found.read), writable))
+    readable = (*system, *found.read)
+    granted = file_grants(spec.confine, plan, policy, reads=readable, writes=writable)
     others = Path(tempfile.gettempdir()).resolve()
     opened = (
         f"it can write in other servers' private folders in {others}: {grant.path} is writable"

@@ -41,24 +41,22 @@ class FileGrants(Struct, frozen=True):
     keys: tuple[str, ...] = ()
 
 
-class Needs(Struct, frozen=True):
-    """Paths that a program needs on this machine, apart from its roots."""
-
-    read: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-
-
 def file_grants(
-    setting: ConfineSetting, plan: LaunchPlan, policy: Policy, needs: Needs
+    setting: ConfineSetting,
+    plan: LaunchPlan,
+    policy: Policy,
+    *,
+    reads: Iterable[str] = (),
+    writes: Iterable[str] = (),
 ) -> FileGrants:
-    """Return the grants of the child of `plan`.
+    """Return the grants of the child of `plan`, whose program `reads` and `writes` these paths.
 
     A root is writable unless the operator made it read-only. A writable path inside a read-only
     root gets a grant of its own. A read-only path inside a writable root is protected by the guard
     alone, and `unheld` says so.
     """
-    read = [FileGrant(path) for path in (*needs.read, *setting.read)]
-    write = [FileGrant(path) for path in (*needs.write, *setting.write)]
+    read = [FileGrant(path) for path in (*reads, *setting.read)]
+    write = [FileGrant(path) for path in (*writes, *setting.write)]
     unheld: list[str] = []
     for root in plan.roots.roots:
         grant = FileGrant(root.path, (root.device, root.inode))

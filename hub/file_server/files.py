@@ -5,7 +5,9 @@ can lead outside. What an edit has changed is told as a unified diff, in a time 
 texts bounds.
 """
 
+import difflib
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -13,13 +15,12 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from io import BufferedReader, StringIO
 from itertools import islice, takewhile
 from operator import eq
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from msgspec import Struct
 
@@ -339,6 +340,7 @@ _CONTEXT: Final = 3
 """Unchanged lines that are shown around each change."""
 _MOST_COMPARED: Final = 10**9
 """Old lines times new lines that are compared: with more it can take hours."""
+_HUNK: Final = re.compile(r"^@@ -(\d+)(\S*) \+(\d+)")
 _NO_END: Final = "\n\\ No newline at end of file\n"
 
 
@@ -352,44 +354,17 @@ def unified_diff(path: str, before: str, after: str) -> str:
     if (len(old) - start - end) * (len(new) - start - end) > _MOST_COMPARED:
         lines = f"lines {start + 1} to {len(old) - end}"
         return f"The changes in {path} are too far apart to be shown: {lines}"
-    shown = [f"--- {path}\n", f"+++ {path}\n"]
-    for hunk in _Between(old, new, start, end).get_grouped_opcodes(_CONTEXT):
-        (_, i, _, j, _), (_, _, i_end, _, j_end) = hunk[0], hunk[-1]
-        shown.append(f"@@ -{_range(i, i_end)} +{_range(j, j_end)} @@\n")
-        for tag, i, i_end, j, j_end in hunk:
-            shown += _lines(tag, old[i:i_end], new[j:j_end])
-    return "".join(one if one.endswith("\n") else f"{one}{_NO_END}" for one in shown)
+    above, below = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    # No further lines are compared: they are the same.
+    shown = difflib.unified_diff(
+        old[above : len(old) - below], new[above : len(new) - below], path, path, n=_CONTEXT
+    )
 
+    def moved(hunk: re.Match[str]) -> str:
+        return f"@@ -{int(hunk[1]) + above}{hunk[2]} +{int(hunk[3]) + above}"
 
-class _Between(SequenceMatcher[str]):
-    """Compares lines, but for the first `start` and the last `end`, which are the same in both."""
-
-    def __init__(self, old: list[str], new: list[str], start: int, end: int) -> None:
-        super().__init__(None, old[start : len(old) - end], new[start : len(new) - end])
-        self._start = start
-        self._last = (len(old) - end, len(old), len(new) - end, len(new))
-
-    def get_opcodes(self) -> Any:
-        """Return what to do with which lines, for all of them."""
-        at, last = self._start, self._last
-        first = [("equal", 0, at, 0, at)] if at else []
-        changes = super().get_opcodes()
-        shifted = [(tag, i + at, i2 + at, j + at, j2 + at) for tag, i, i2, j, j2 in changes]
-        return [*first, *shifted, *([("equal", *last)] if last[0] < last[1] else [])]
-
-
-def _lines(tag: str, old: list[str], new: list[str]) -> Iterator[str]:
-    if tag == "equal":
-        yield from (f" {line}" for line in old)
-    else:
-        yield from (f"-{line}" for line in old)
-        yield from (f"+{line}" for line in new)
-
-
-def _range(start: int, end: int) -> str:
-    if end == start + 1:
-        return f"{end}"
-    return f"{start if end == start else start + 1},{end - start}"
+    lines = (_HUNK.sub(moved, line) for line in shown)
+    return "".join(one if one.endswith("\n") else f"{one}{_NO_END}" for one in lines)
 
 
 def _count_same(one: Iterable[str], other: Iterable[str]) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import anyio
@@ -45,7 +44,10 @@ _ROOTS_CHANGED = frozenset({"notifications/roots/list_changed", "roots/list_chan
 
 
 class ClientConnection:
-    """The hub's side of one client connection; `given_up` says why, if the hub ended it."""
+    """The hub's side of one client connection; `given_up` says why, if the hub ended it.
+
+    `modern` serves the requests of the modern era.
+    """
 
     def __init__(  # noqa: PLR0913 - each is a part of the hub, or of this connection
         self,
@@ -60,24 +62,11 @@ class ClientConnection:
         self.peer = Peer(outlet, serve=self._serve, notified=self._notified, tasks=tasks)
         self.session = Session(services, tasks, principal=principal, peer=self.peer)
         self.dispatcher = rounds.dispatcher(self.peer.backlog, tasks, self.session.key)
-        self._modern = Modern(relay, rounds, services, self.session, tasks)
+        self.modern = Modern(relay, rounds, services, self.session, tasks)
         self.given_up: str | None = None
         self._subscriptions = Subscriptions(relay, self.session, outlet)
         self._relay = relay
         self._services = services
-
-    def repeats(self, headers: Sequence[tuple[str, str]]) -> None:
-        """Store the HTTP headers of the only request; some repeat values of the request's body."""
-        self._modern.headers = headers
-
-    @property
-    def is_listening(self) -> bool:
-        """Whether a modern client holds a `subscriptions/listen` stream open."""
-        return self._modern.is_listening
-
-    def end_listening(self) -> None:
-        """End the `subscriptions/listen` streams that a modern client holds open."""
-        self._modern.end_listening()
 
     def adopt(self, client: Client) -> None:
         """Go on with the session of a client that did its handshake with another process.
@@ -105,7 +94,7 @@ class ClientConnection:
         if enveloped is not (self.session.client is None):
             return None  # the task for the request answers with an error: wrong era
         if enveloped:
-            return self._modern.route_for(request)
+            return self.modern.route_for(request)
         found = self._relay.session_routes.find(self.session, request)
         return self._relay.lookup.route_beside(self.session, request) if found is None else found
 
@@ -134,7 +123,7 @@ class ClientConnection:
             raise RpcError(
                 INVALID_REQUEST, "this connection began with initialize: requests need no envelope"
             )
-        return await self._modern.serve(asked)
+        return await self.modern.serve(asked)
 
     # Legacy era: a handshake, then a session
 
@@ -156,7 +145,7 @@ class ClientConnection:
         return await self._serve_opened(asked)
 
     async def _initialize(self, params: JsonObject) -> JsonObject:
-        if self._modern.is_spoken:
+        if self.modern.is_spoken:
             data = supported(params.get("protocolVersion"))
             raise RpcError(
                 UNSUPPORTED_VERSION, f"this connection speaks {MODERN_VERSIONS[-1]}", data

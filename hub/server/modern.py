@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import anyio
-from msgspec import Raw, Struct
-from msgspec.structs import replace
+from msgspec import Raw
 
 from hub.calls.modern_calls import KeptAnswer, ModernCalls, principal_key_of
 from hub.calls.resolve import Relay
@@ -55,17 +54,6 @@ CAPABILITIES: Final[JsonObject] = {
 """The server capabilities that the hub declares, in both eras."""
 GREETING_GRACE: Final = 1.0
 """Seconds that `initialize` and `server/discover` wait for children to start (single client)."""
-
-
-class _Roots(Struct, frozen=True):
-    """The roots of a request that brings none itself.
-
-    `kept`: the client's answer to an earlier request. `unasked`: the client was not asked; the
-    request is served as far as that is possible without roots.
-    """
-
-    kept: KeptAnswer | None
-    unasked: bool
 
 
 class Modern:
@@ -136,7 +124,7 @@ class Modern:
             return self._result(wanting_roots(asked.request.params.get("requestState")))
         unasked = retry.state.unasked if retry.is_retry else not has_all
         try:
-            found = await self._found(client, asked, retry, _Roots(kept, unasked))
+            found = await self._found(client, asked, retry, kept, unasked=unasked)
         except RootsNeededError:
             return self._result(wanting_roots())
         if method in CALLS and isinstance(found, Raw):
@@ -144,26 +132,36 @@ class Modern:
         return self._result(found, cacheable=method in LISTS)
 
     def _settle_roots(
-        self, session: Session, client: Client, retry: RetryInput, roots: _Roots
+        self,
+        session: Session,
+        client: Client,
+        retry: RetryInput,
+        kept: KeptAnswer | None,
+        *,
+        unasked: bool,
     ) -> None:
-        """Give the session the roots that the request brings, or those of an earlier request."""
+        """Give the session the roots that the request brings, or those of an earlier request.
+
+        `kept`: the client's answer to an earlier request. `unasked`: the client was not asked; the
+        request is served as far as that is possible without roots.
+        """
         if not client.declares("roots"):
             return
         if ROOTS_KEY in retry.responses:
             announcement = session.roots.given(retry.responses[ROOTS_KEY])
             if announcement is not None:
                 self._rounds.kept.keep(self._caller, announcement)
-        elif roots.kept is not None:
-            session.roots.kept(roots.kept.announcement, roots.kept.at)
-        elif roots.unasked:
+        elif kept is not None:
+            session.roots.kept(kept.announcement, kept.at)
+        elif unasked:
             session.unasked = True
         elif retry is not NO_RETRY:
             session.roots.given(None)
 
     async def _listen(self, client: Client, asked: Asked) -> JsonObject:
-        session = self._session(client, self._tasks, None)
-        roots = _Roots(self._rounds.kept.of(self._caller), unasked=True)
-        self._settle_roots(session, client, NO_RETRY, roots)
+        session = self._session(client)
+        kept = self._rounds.kept.of(self._caller)
+        self._settle_roots(session, client, NO_RETRY, kept, unasked=True)
         listening = ListenStream(self._relay, session, asked, self._tasks)
         self._listening.add(listening)
         try:
@@ -184,7 +182,7 @@ class Modern:
 
     async def _start_early(self, client: Client) -> None:
         """Start the children that need not wait for a call; return once they answer."""
-        session = self._session(client, self._tasks, None)
+        session = self._session(client)
         session.unasked = client.declares("roots")
         try:
             await session.start_early()
@@ -192,14 +190,19 @@ class Modern:
             session.close()
 
     async def _found(
-        self, client: Client, asked: Asked, retry: RetryInput, roots: _Roots
+        self,
+        client: Client,
+        asked: Asked,
+        retry: RetryInput,
+        kept: KeptAnswer | None,
+        *,
+        unasked: bool,
     ) -> Payload:
         method = asked.request.method
-        session = self._session(client, self._tasks, _log_level(asked.request))
+        session = self._session(client, _log_level(asked.request))
         try:
-            if method in LISTS:
-                roots = replace(roots, unasked=True)
-            self._settle_roots(session, client, retry, roots)
+            unasked = unasked or method in LISTS
+            self._settle_roots(session, client, retry, kept, unasked=unasked)
             if method in CALLS:
                 return await self._rounds.result(session, asked, retry)
             if method in LISTS:
@@ -210,8 +213,8 @@ class Modern:
         finally:
             session.close()
 
-    def _session(self, client: Client, tasks: TaskStarter, log_level: str | None) -> Session:
-        session = self._connection.of_request(client, tasks, self.headers)
+    def _session(self, client: Client, log_level: str | None = None) -> Session:
+        session = self._connection.of_request(client, self._tasks, self.headers)
         session.notifier.log_level = log_level
         return session
 

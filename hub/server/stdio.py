@@ -101,7 +101,7 @@ async def serve_lines(
             is_script = await _read(lines, outlet, connection)
             if is_script is None:
                 is_script = not calls.has_conversed
-            connection.end_listening()
+            connection.modern.end_listening()
             with anyio.move_on_after(last_answers if is_script else hurried_answers):
                 await _until_answered(connection, outlet)
                 await outlet.close()

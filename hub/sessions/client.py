@@ -9,7 +9,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
-from hub.catalog.resource_uris import wrapped
+from hub.catalog.names import wrapped
 from hub.children.clients import reaches
 from hub.guard.consent import Consent
 from hub.guard.decide import Refused

@@ -13,7 +13,7 @@ from hub.audit.log_file import AuditSink
 from hub.catalog.merge import merged_instructions
 from hub.catalog.names import Names
 from hub.catalog.search import Expose
-from hub.children.pool.pool import ChildPool
+from hub.children.pool import ChildPool
 from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
 from hub.roots.effective import EffectiveRoots, OperatorRoots

@@ -12,7 +12,7 @@ import anyio
 import structlog
 from msgspec import Struct
 
-from hub.catalog.resource_uris import UriTemplate
+from hub.catalog.names import UriTemplate
 from hub.guard.decide import ToolGuard, compile_tool
 from hub.jsonrpc.exact_json import encode
 from hub.specs import ServerSpec

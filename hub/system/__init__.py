@@ -15,7 +15,6 @@ Read in this order:
   are used up;
 - `shutdown`, `tasks`: signals; tasks for many clients, and work in threads beside the event loop;
 - `log`: the hub's own log on stderr;
-- `this_process`: its limits and memory;
-- `passed_socket`: the socket that systemd listens on for the hub;
+- `this_process`: its limits and memory, and the socket that systemd listens on for the hub;
 - `connecting`: how HTTP clients look names up and connect, and whose certificates are trusted.
 """

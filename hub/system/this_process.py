@@ -1,13 +1,20 @@
-"""Limits, sockets, memory and the event loop of this process."""
+"""Limits, sockets, memory and the event loop of this process.
+
+A service manager such as systemd may pass it a socket. The manager listens itself, and starts the
+hub when the first client connects. It keeps the socket while the hub restarts, so that clients wait
+instead of being refused. The protocol is that of `man sd_listen_fds`: file descriptor 3, announced
+by variables of the environment.
+"""
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - for the type of its transports
 import ctypes
 import os
+import socket
 import struct
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -55,6 +62,51 @@ def unsent(transport: asyncio.BaseTransport) -> int:
     with suppress(OSError):
         return struct.unpack("i", ioctl(connection.fileno(), TIOCOUTQ, b"\0" * 4))[0]
     return 0
+
+
+_FIRST: Final = 3
+"""The file descriptor of the first passed socket."""
+_VARIABLES: Final = ("LISTEN_FDNAMES", "LISTEN_PIDFDID")
+_FIX: Final = "The socket unit needs one ListenStream= with a TCP port, and Accept=no."
+
+
+def take_passed_socket(environ: MutableMapping[str, str]) -> socket.socket | None:
+    """Return the socket that was passed to this process; None if there is none.
+
+    Removes the variables from `environ`: a server of the hub would take its own file descriptor 3
+    for the socket.
+
+    Raises: StartError if it is not exactly one TCP socket that listens.
+    """
+    from hub.errors import StartError  # noqa: PLC0415 - the rest of this file needs no package
+
+    for name in _VARIABLES:
+        environ.pop(name, None)
+    process, count = environ.pop("LISTEN_PID", ""), environ.pop("LISTEN_FDS", "")
+    if process != str(os.getpid()) or not count:
+        return None  # passed to nobody, or to the program that started this one
+    if count != "1":
+        raise StartError(f"the service manager passes {count} sockets (LISTEN_FDS), not one", _FIX)
+    try:
+        passed = socket.socket(fileno=_FIRST)
+    except OSError as exc:
+        raise StartError(f"the service manager passes no socket: {exc.strerror}", _FIX) from exc
+    why = _unfit(passed)
+    if why is not None:
+        passed.close()
+        raise StartError(f"the service manager passes a socket that {why}", _FIX)
+    passed.set_inheritable(False)
+    return passed
+
+
+def _unfit(passed: socket.socket) -> str | None:
+    """Return why the hub cannot accept connections of this socket; None if it can."""
+    is_ip = passed.family in {socket.AF_INET, socket.AF_INET6}
+    if not is_ip or passed.type != socket.SOCK_STREAM:
+        return "is not for TCP"
+    if not passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+        return "does not listen"
+    return None
 
 
 _SET_DUMPABLE: Final = 4
@@ -122,7 +174,7 @@ def run_loop(main: Callable[[*Args], Awaitable[Result]], *args: *Args) -> Result
 
     First tunes the memory of this process and hides its memory and environment from others.
     """
-    import anyio  # noqa: PLC0415 - the rest of this file runs without any package
+    import anyio  # noqa: PLC0415 - as in `take_passed_socket`
 
     keep_for_large_messages()
     hide_from_others()

@@ -335,7 +335,7 @@ async def test_a_stream_that_the_hub_ends_is_answered() -> None:
     async with scripted(resourceful()) as hub:
         client = hub.client()
         id_, _ = await listening(client, toolsListChanged=True, resourceSubscriptions=[MEMO])
-        client.connection.end_listening()
+        client.connection.modern.end_listening()
         result: Any = (await client.end(id_))["result"]
         assert result["resultType"] == "complete"
         assert result["_meta"][SUBSCRIPTION_ID_META] == id_

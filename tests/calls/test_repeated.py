@@ -25,7 +25,7 @@ def call(arguments: JsonObject, name: str = "query") -> JsonObject:
 
 
 def over_http(client: FakeClient, *headers: tuple[str, str]) -> FakeClient:
-    client.connection.repeats(headers)
+    client.connection.modern.headers = headers
     return client
 
 

@@ -15,8 +15,7 @@ from hub.catalog.merge import (
     merge,
     merged_instructions,
 )
-from hub.catalog.names import Names
-from hub.catalog.resource_uris import wrapped
+from hub.catalog.names import Names, wrapped
 from hub.roots.roots import EMPTY
 from hub.values import BuiltinRoute, ChildRoute, JsonObject, ServerName
 from tests.kit.worlds import Directories, share

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.catalog.resource_uris import (
-    MAX_WAYS,
-    UriTemplate,
-    is_wrapped,
-    possible_values,
-    unwrapped,
-    wrapped,
-)
+from hub.catalog.names import MAX_WAYS, UriTemplate, is_wrapped, possible_values, unwrapped, wrapped
 from hub.errors import RouteError
 
 

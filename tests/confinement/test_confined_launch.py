@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.children.link import ChildConnection
-from hub.children.pool.opener import open_launched
+from hub.children.opener import open_launched
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import cache_of, confined_plan, planned_grants, this_kernel
 from hub.confinement.grants import Confined

@@ -5,7 +5,6 @@ import pytest
 from hub.confinement.grants import (
     Confined,
     FileGrant,
-    Needs,
     NotAsked,
     Unconfined,
     confinement_status,
@@ -20,7 +19,7 @@ from hub.roots.roots import Root, RootSet
 from hub.specs import ConfineSetting
 from hub.system.machine import Kernel
 
-NEEDS = Needs(read=("/usr", "/opt/server"), write=("/private/home", "/dev/null"))
+NEEDS = {"reads": ("/usr", "/opt/server"), "writes": ("/private/home", "/dev/null")}
 
 
 def root(path: str, *, inode: int = 7, is_file: bool = False) -> Root:
@@ -41,7 +40,7 @@ def template(command: str) -> LaunchTemplate:
 
 
 def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None:
-    found = file_grants(ConfineSetting("auto"), plan(root("/team")), Policy(), NEEDS)
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), Policy(), **NEEDS)
     assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
     assert found.write == (
         FileGrant("/private/home"),
@@ -52,35 +51,36 @@ def test_a_root_is_writable_and_only_as_what_it_was_when_it_was_shared() -> None
 
 
 def test_without_roots_nothing_but_the_programs_own_needs_is_granted() -> None:
-    found = file_grants(ConfineSetting("auto"), plan(), Policy(), NEEDS)
-    assert [grant.path for grant in (*found.read, *found.write)] == [*NEEDS.read, *NEEDS.write]
+    found = file_grants(ConfineSetting("auto"), plan(), Policy(), **NEEDS)
+    assert [grant.path for grant in (*found.read, *found.write)] == [
+        *NEEDS["reads"],
+        *NEEDS["writes"],
+    ]
 
 
 def test_what_the_operator_adds_is_granted_as_written() -> None:
     setting = ConfineSetting("require", read=("/srv/models",), write=("/srv/out",))
-    found = file_grants(setting, plan(), Policy(), Needs())
+    found = file_grants(setting, plan(), Policy())
     assert found == type(found)((FileGrant("/srv/models"),), (FileGrant("/srv/out"),))
 
 
 def test_a_root_that_is_read_only_is_granted_for_reading() -> None:
     policy = Policy(access=(rule("/team/vendor", "read"),))
-    found = file_grants(
-        ConfineSetting("auto"), plan(root("/team/vendor"), root("/docs")), policy, Needs()
-    )
+    found = file_grants(ConfineSetting("auto"), plan(root("/team/vendor"), root("/docs")), policy)
     assert found.read == (FileGrant("/team/vendor", (1, 7)),)
     assert found.write == (FileGrant("/docs", (1, 7)),)
 
 
 def test_a_writable_place_in_a_read_only_root_is_granted_by_itself() -> None:
     policy = Policy(access=(rule("/team", "read"), rule("/team/out/new", "write")))
-    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy)
     assert found.read == (FileGrant("/team", (1, 7)),)
     assert found.write == (FileGrant("/team/out/new"),)
 
 
 def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
     policy = Policy(access=(rule("/team/vendor", "read"), rule("/elsewhere", "read")))
-    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy)
     assert found.write == (FileGrant("/team", (1, 7)),)
     (note,) = found.unheld
     assert note.startswith("only the guard keeps /team/vendor read-only")
@@ -88,9 +88,7 @@ def test_a_read_only_place_in_a_writable_root_is_said_not_to_be_held() -> None:
 
 def test_rules_inside_a_root_that_is_a_file_mean_nothing() -> None:
     policy = Policy(access=(rule("/team/a.txt/b", "read"),))
-    found = file_grants(
-        ConfineSetting("auto"), plan(root("/team/a.txt", is_file=True)), policy, Needs()
-    )
+    found = file_grants(ConfineSetting("auto"), plan(root("/team/a.txt", is_file=True)), policy)
     assert found.unheld == ()
 
 
@@ -103,7 +101,7 @@ def test_rules_that_repeat_the_access_of_the_root_add_nothing() -> None:
             rule("/c/d", "write"),
         )
     )
-    found = file_grants(ConfineSetting("auto"), plan(root("/a"), root("/c")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/a"), root("/c")), policy)
     assert found.read == (FileGrant("/a", (1, 7)),)
     assert found.write == (FileGrant("/c", (1, 7)),)
     assert found.unheld == ()
@@ -111,7 +109,7 @@ def test_rules_that_repeat_the_access_of_the_root_add_nothing() -> None:
 
 def test_nothing_is_granted_twice_and_writing_includes_reading() -> None:
     setting = ConfineSetting("auto", read=("/usr", "/dev/null"))
-    found = file_grants(setting, plan(root("/team"), root("/team")), Policy(), NEEDS)
+    found = file_grants(setting, plan(root("/team"), root("/team")), Policy(), **NEEDS)
     assert found.read == (FileGrant("/usr"), FileGrant("/opt/server"))
     assert len(found.write) == 3
 
@@ -180,14 +178,14 @@ def test_the_hubs_files_in_writable_grants_and_keys_in_any_grant_are_reported() 
     config = OwnPlace("/team/hub.yaml", ("team", "hub.yaml"))
     keys = OwnPlace("/team/state/roots-hub", ("team", "state", "roots-hub"), holds_keys=True)
     policy = Policy(own=OwnFiles(secret=(keys,), kept=(config,)))
-    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy, Needs())
+    found = file_grants(ConfineSetting("auto"), plan(root("/team")), policy)
     assert found.unheld == (
         "only the guard protects the hub's /team/hub.yaml: /team is writable",
         "only the guard protects the hub's /team/state/roots-hub: /team is writable",
     )
     assert found.keys == ("/team/state/roots-hub",)
     for read in ("/team/state", "/team/state/roots-hub/key", "/"):
-        opened = file_grants(ConfineSetting("auto", read=(read,)), plan(), policy, Needs())
+        opened = file_grants(ConfineSetting("auto", read=(read,)), plan(), policy)
         assert (opened.keys, opened.unheld) == (("/team/state/roots-hub",), ()), read
-    other = file_grants(ConfineSetting("auto"), plan(root("/team/other")), policy, Needs())
+    other = file_grants(ConfineSetting("auto"), plan(root("/team/other")), policy)
     assert (other.keys, other.unheld) == ((), ())

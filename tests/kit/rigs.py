@@ -16,7 +16,7 @@ from hub.catalog.names import Names, NamesMode
 from hub.catalog.search import Expose
 from hub.children.known.cache import CatalogCache
 from hub.children.link import ChildConnection
-from hub.children.pool.pool import ChildPool
+from hub.children.pool import ChildPool
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, compile_tool, decide
 from hub.guard.policy import Mode, Policy, ToolPolicy

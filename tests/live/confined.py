@@ -12,7 +12,7 @@ from typing import Any, cast
 import anyio
 
 from hub.children.link import ChildConnection
-from hub.children.pool.opener import open_launched
+from hub.children.opener import open_launched
 from hub.children.process.process_tree import ProcessSupervisor
 from hub.confinement.confined_launch import this_kernel
 from hub.guard.policy import Policy

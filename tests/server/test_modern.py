@@ -581,7 +581,7 @@ async def test_a_child_of_one_request_over_http_ends_with_it(top: Path) -> None:
     child = FakeChild(READ)
     async with scripted(child, config=alone()) as hub:
         client = hub.client()
-        client.connection.repeats([])
+        client.connection.modern.headers = []
         await read(client, f"{top}/a/x", with_roots((top / "a").as_uri()))
         await child.ended()
         assert len(child.links) == 1

@@ -109,15 +109,10 @@ def decoded_entry(name: str, content: bytes) -> KnownCatalog:
         raise UnfitEntryError(str(exc)) from None
     if found.name != name:
         raise UnfitEntryError("it is a copy of another file")
-    return KnownCatalog(
-        listing=None if found.listing is None else Listing(**asdict(found.listing)),
-        era=found.era,
-        version=found.version,
-        info=found.info,
-        capabilities=found.capabilities,
-        instructions=found.instructions,
-        edition=found.edition,
-    )
+    listing = None if found.listing is None else Listing(**asdict(found.listing))
+    said = asdict(found)
+    del said["name"], said["listing"]
+    return KnownCatalog(listing, **said)
 
 
 def _checksum(body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import KnownCatalog, Listing, is_for_all
 from hub.children.child import Ready
 from hub.children.known.cache import CatalogCache, entry_name, server_entry_name
+from hub.children.listing import FIELD
 from hub.children.slot import ChildKey, ChildSlot
 from hub.jsonrpc import exact_json
 from hub.jsonrpc.exact_json import WireError
@@ -19,12 +20,6 @@ from hub.protocol.constants import LIST_CHANGED
 from hub.roots.roots import RootSet
 from hub.specs import ServerSpec
 from hub.values import JsonObject, ServerName
-
-_FIELDS = {
-    "notifications/tools/list_changed": ("tools",),
-    "notifications/resources/list_changed": ("resources", "templates"),
-    "notifications/prompts/list_changed": ("prompts",),
-}
 
 
 class Outdated(NamedTuple):
@@ -222,11 +217,12 @@ def _changed(before: Listing | None, now: Listing | None) -> tuple[str, ...]:
     """Return the notifications for the lists that differ; none if no list was shown before."""
     if before is None or now is None or before is now:
         return ()
-    return tuple(
-        method
-        for method, fields in _FIELDS.items()
-        if any(_text(getattr(before, one)) != _text(getattr(now, one)) for one in fields)
-    )
+
+    def differs(method: str) -> bool:
+        was, found = (_text(getattr(one, FIELD[method])) for one in (before, now))
+        return was != found
+
+    return tuple(name for name, methods in LIST_CHANGED.items() if any(map(differs, methods)))
 
 
 def _text(entries: tuple[JsonObject, ...]) -> bytes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -97,10 +98,11 @@ class ProcessTree:
         Raises: OSError or ValueError if it cannot be started.
         """
         for _ in range(_TRIES):
-            mark = self._mark = self._supervisor.next_mark()
+            self._supervisor.prepare()
             server = self._supervisor.server
             if not isinstance(server, ForkServerClient):
-                return self._start_here(argv, env, cwd, streams)
+                return self.start_here(argv, env, cwd, streams)
+            mark = self._mark = self._supervisor.next_mark()
             marked = {**env, VARIABLE: mark.text}
             request = encode(argv, marked.items(), cwd, mark.limit)
             try:
@@ -113,29 +115,18 @@ class ProcessTree:
             return self._supervised
         raise ChildProcessError(errno.ECHILD, "the fork server has ended")
 
-    def _start_here(
+    def start_here(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
-    ) -> Started:
-        marked = self.mark_next(dict(env))
+    ) -> subprocess.Popen[bytes]:
+        """Start the child as one of the hub, which has the child's mark for that moment."""
+        mark = self._mark = self._supervisor.next_mark()
+        _set_limit(mark.limit)
         try:
-            begun = popen(argv, marked, cwd, streams)
+            begun = popen(argv, {**env, VARIABLE: mark.text}, cwd, streams)
         finally:
-            self.mark_none()
+            self._supervisor.mark_none()
         self.add_leader(begun.pid)
         return begun
-
-    def mark_next(self, env: dict[str, str]) -> dict[str, str]:
-        """Mark the processes that the hub starts, until `mark_none`; do not await in between.
-
-        Return `env` with the second half of the mark.
-        """
-        self._mark = self._supervisor.next_mark()
-        _set_limit(self._mark.limit)
-        return {**env, VARIABLE: self._mark.text}
-
-    def mark_none(self) -> None:
-        """Start processes without a child's mark from now on."""
-        self._supervisor.mark_none()
 
     def add_leader(self, pid: int) -> None:
         """Record the child's process, which leads a session of its own."""

@@ -6,6 +6,7 @@ the result is the first message to send, else with an event stream from the firs
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Container
 from functools import partial
 
@@ -45,6 +46,7 @@ from hub.server.http.responses import (
     HUB_ENDS,
     METHODS,
     NO_ROOM,
+    NOT_BEGUN,
     UNKNOWN_VERSION,
     asks_first,
     counted,
@@ -52,7 +54,6 @@ from hub.server.http.responses import (
     not_allowed,
     read_body,
     readable,
-    refuse_at_the_end,
     refuse_for_now,
     respond,
 )
@@ -92,8 +93,9 @@ class HttpServer:
 
     `acceptor` takes plain calls from connections that can do without the application.
     `is_draining`: no session is opened any more; `begins_requests`: other new requests are begun.
-    `ids` makes and opens the ids of sessions; without it they end with the process. `usage` has the
-    limits of principals.
+    A response without its answer after `poll_after` seconds (0: never) is ended for its client to
+    come back, if the client's revision allows that. `ids` makes and opens the ids of sessions;
+    without it they end with the process. `usage` has the limits of principals.
     """
 
     is_draining = False
@@ -106,7 +108,7 @@ class HttpServer:
         gatekeeper: AccessCheck,
         *,
         path: str,
-        clock: Callable[[], float],
+        clock: Callable[[], float] = time.monotonic,
         limits: HttpLimits | None = None,
         poll_after: float = 0,
         proxies: Proxies | None = None,
@@ -120,7 +122,7 @@ class HttpServer:
         self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         checks = self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
-        self._open_requests = OpenRequests(gatekeeper, checks, path, self._client, self._refuse)
+        self._open_requests = OpenRequests(gatekeeper, checks, path, self._refuse)
         self._patience = Deadlines(self._limits.patience)
         self.acceptor = FastCallAcceptor(
             checks,
@@ -226,12 +228,12 @@ class HttpServer:
             return
         admitted = await self._header_checks.admission(scope, headers)
         if isinstance(admitted, Refusal):
-            await self._refuse(self._client(scope, headers), admitted, send)
+            await self._refuse(self._header_checks.client(scope, headers), admitted, send)
             return
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
             connection.prove()
-        sender = Sender(admitted, self._client(scope, headers))
+        sender = Sender(admitted, self._header_checks.client(scope, headers))
         await self._serve(scope, headers, sender, receive, send)
 
     async def _refuse(self, client: str, refusal: Refusal, send: Send) -> None:
@@ -240,12 +242,7 @@ class HttpServer:
 
     async def _no_room(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = RequestHeaders(scope["headers"])
-        await self._refuse(self._client(scope, headers), NO_ROOM, send)
-
-    def _client(self, scope: Scope, headers: RequestHeaders) -> str:
-        """Return the client address that a request counts for, behind a trusted proxy too."""
-        peer = scope.get("client")
-        return self.proxies.client(None if peer is None else peer[0], headers)
+        await self._refuse(self._header_checks.client(scope, headers), NO_ROOM, send)
 
     async def _serve(
         self, scope: Scope, headers: RequestHeaders, sender: Sender, receive: Receive, send: Send
@@ -321,13 +318,13 @@ class HttpServer:
             await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
         if not self.begins_requests and is_new(message):
-            await refuse_at_the_end(message, send)
+            await refuse_for_now(503, NOT_BEGUN, message, send)
             return
         usage = self._usage.of(sender.principal, sender.admission.profile)
         if usage is not None:
             over = self._over_limit(usage, message, headers, sender)
             if over is not None:
-                await refuse_for_now(over, message, send)
+                await refuse_for_now(429, over, message, send)
                 return
             usage.carried(posted.size)
             send = counted(send, usage)

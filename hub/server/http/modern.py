@@ -211,7 +211,7 @@ class ModernPosts:
     @property
     def is_busy(self) -> bool:
         """Whether a request is in progress, other than a `subscriptions/listen` stream."""
-        listening = sum(connection.is_listening for connection in self._builder)
+        listening = sum(connection.modern.is_listening for connection in self._builder)
         return len(self._underway) + len(self._builder) > listening
 
     def pass_on(self, asked: ModernPost, reply: ReplySink) -> Cancellable | None:
@@ -237,8 +237,8 @@ class ModernPosts:
         async with anyio.create_task_group() as tasks:
             connections = self._open_connection.within(asked.admission.profile)
             connection = connections(response, tasks, asked.admission.principal)
-            connection.repeats(RequestHeaders(asked.fields).pairs)
-            tasks.start_soon(asked.admission.when_expired, connection.end_listening)
+            connection.modern.headers = RequestHeaders(asked.fields).pairs
+            tasks.start_soon(asked.admission.when_expired, connection.modern.end_listening)
             self._builder.add(connection)
             try:
                 scopes = asked.admission.scopes
@@ -254,7 +254,7 @@ class ModernPosts:
         """End the `subscriptions/listen` streams: all, or those of some principals."""
         for connection in self._builder:
             if principals is None or connection.session.principal in principals:
-                connection.end_listening()
+                connection.modern.end_listening()
 
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""

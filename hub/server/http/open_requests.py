@@ -24,8 +24,7 @@ from hub.values import JsonObject
 class OpenRequests:
     """Answers requests that need no token, at `path` and beside it; Host and Origin are checked.
 
-    `address_of` returns the client address that a request counts for. `refuse` answers with a
-    refusal, and notes the address.
+    `refuse` answers with a refusal, and notes the address.
     """
 
     def __init__(
@@ -33,13 +32,11 @@ class OpenRequests:
         gatekeeper: AccessCheck,
         checks: HeaderChecks,
         path: str,
-        address_of: Callable[[Scope, RequestHeaders], str],
         refuse: Callable[[str, Refusal, Send], Awaitable[None]],
     ) -> None:
         self._gatekeeper = gatekeeper
         self._checks = checks
         self._path = path
-        self._address_of = address_of
         self._refuse = refuse
 
     async def serve(
@@ -50,7 +47,7 @@ class OpenRequests:
         if resource is not None and resource.has_metadata_at(path, self._path):
             answer = partial(self._tell_of, resource, scope, send)
         elif logins is not None and logins.has(path):
-            address = self._address_of(scope, headers)
+            address = self._checks.client(scope, headers)
             answer = partial(logins, scope, headers, address, receive, send)
         elif self._is_for_page(scope, headers):
             answer = partial(self._show_page, scope, headers, send)
@@ -58,7 +55,7 @@ class OpenRequests:
             return False
         refusal = self._checks.place_refusal(scope, headers)
         if refusal is not None:
-            await self._refuse(self._address_of(scope, headers), refusal, send)
+            await self._refuse(self._checks.client(scope, headers), refusal, send)
         else:
             await answer()
         return True
@@ -71,7 +68,7 @@ class OpenRequests:
         elsewhere = None if is_told or is_login else self._checks.elsewhere(scope)
         refusal = self._checks.place_refusal(scope, headers) or elsewhere
         if refusal is not None:
-            await self._refuse(self._address_of(scope, headers), refusal, send)
+            await self._refuse(self._checks.client(scope, headers), refusal, send)
         else:
             await respond(send, 204, b"", permission(headers))
 

@@ -137,7 +137,7 @@ class HeaderChecks:
         """Return who sent a request, or why `gatekeeper` or its path refuses it."""
         found = self.looked_at(scope, headers)
         if isinstance(found, Unverified) or _is_wrong_token(found, headers):
-            found = await self._tried(found, headers, self._proxies.client(_peer(scope), headers))
+            found = await self._tried(found, headers, self.client(scope, headers))
         return found if isinstance(found, Refusal) else self._served(scope, found)
 
     async def _tried(
@@ -198,6 +198,10 @@ class HeaderChecks:
     def proxied(self, scope: Scope, headers: RequestHeaders) -> ProxiedTo:
         """Return what a trusted proxy says that it was asked for."""
         return self._proxies.proxied(_peer(scope), headers)
+
+    def client(self, scope: Scope, headers: RequestHeaders) -> str:
+        """Return the client address that a request counts for, behind a trusted proxy too."""
+        return self._proxies.client(_peer(scope), headers)
 
     def elsewhere(self, scope: Scope) -> Refusal | None:
         """Return why a request to another path is refused; None for the endpoint's paths."""

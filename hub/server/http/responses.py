@@ -69,22 +69,11 @@ async def not_allowed(send: Send, methods: str) -> None:
     await respond(send, 405, {"error": "Method not allowed"}, {"allow": methods})
 
 
-async def refuse_for_now(over: OverLimit, message: Message | None, send: Send) -> None:
-    """Refuse a message of a principal that has used up a limit, and say when to try again."""
-    await _refuse_until(429, over.why, over.seconds, message, send)
-
-
-async def refuse_at_the_end(message: Message, send: Send) -> None:
-    """Refuse a request that a hub which ends does not begin, and say when to try again."""
-    await _refuse_until(503, f"{ENDING}; try again later", RETRY_AFTER, message, send)
-
-
-async def _refuse_until(
-    status: int, why: str, seconds: int, message: Message | None, send: Send
-) -> None:
+async def refuse_for_now(status: int, over: OverLimit, message: Message | None, send: Send) -> None:
+    """Refuse a message, and say when to try again."""
     id_ = message.id if isinstance(message, Request) else None
-    failure = Failure(id_, {"code": INTERNAL_ERROR, "message": why})
-    await respond(send, status, to_bytes(failure), {"retry-after": str(seconds)})
+    failure = Failure(id_, {"code": INTERNAL_ERROR, "message": over.why})
+    await respond(send, status, to_bytes(failure), {"retry-after": str(over.seconds)})
 
 
 def counted(send: Send, usage: ClientUsage) -> Send:
@@ -218,6 +207,8 @@ async def until_disconnected(receive: Receive) -> None:
 
 ENDING: Final = "the hub is ending"
 """Why requests under way are given up when the hub ends."""
+NOT_BEGUN: Final = OverLimit(f"{ENDING}; try again later", RETRY_AFTER)
+"""Why a request is not begun by a hub that ends."""
 HUB_ENDS: Final = Refusal(503, "The hub is ending")
 TOO_LARGE: Final = Refusal(413, f"A message may have {wire.MAX_MESSAGE_BYTES} bytes at most")
 NO_ROOM: Final = Refusal(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - the HTTP server takes its protocols
 import socket
-import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
@@ -14,15 +13,10 @@ import anyio
 import structlog
 import uvicorn
 
-from hub.server.connection import ConnectionFactory
-from hub.server.http.access import AccessCheck
-from hub.server.http.adoption import SessionIds
 from hub.server.http.app import HttpServer
 from hub.server.http.bounds.connections import MOST_FILES, Connections, Limits
-from hub.server.http.bounds.forwarded import Proxies
 from hub.system.shutdown import Shutdown
 from hub.system.this_process import most_files
-from hub.usage.principals import UsageByPrincipal
 
 LAST_ANSWERS, LAST_BYTES = 0.5, 0.7
 """Seconds at the hub's end for requests to be answered, and then for responses to be read."""
@@ -81,16 +75,10 @@ class _Server(uvicorn.Server):
         yield
 
 
-async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
-    open_connection: ConnectionFactory,
-    gatekeeper: AccessCheck,
+async def serve_http(  # noqa: PLR0913 - what is served, where, and how it ends
+    app: HttpServer,
     listener: socket.socket,
     *,
-    path: str,
-    poll_after: float = 0,
-    proxies: Proxies | None = None,
-    ids: SessionIds | None = None,
-    usage: UsageByPrincipal | None = None,
     drain: float = 0,
     last_answers: float = LAST_ANSWERS,
     ready: Callable[[], None],
@@ -98,21 +86,10 @@ async def serve_http(  # noqa: PLR0913 - each is one thing it cannot do without
 ) -> None:
     """Serve clients on `listener` until `shutdown` begins; call `ready` once requests are accepted.
 
-    A response without its answer after `poll_after` seconds (0: never) is ended for its client to
-    come back, if the client's revision allows that. At shutdown no session is opened any more, and
-    requests in progress get `drain` seconds; `ids` lets sessions go on in the next process.
-    `usage` has the limits of principals.
+    At shutdown no session is opened any more, and requests in progress get `drain` seconds.
     """
-    app = HttpServer(
-        open_connection,
-        gatekeeper,
-        path=path,
-        clock=time.monotonic,
-        poll_after=poll_after,
-        proxies=proxies,
-        ids=ids,
-        usage=usage,
-    )
+    # Connections inherit it. Without it a small response waits for the ACK of the previous one.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     config = _config(app, Limits.of_files(most_files(MOST_FILES)))
     server = _Server(config, ready)
     async with anyio.create_task_group() as tasks:

@@ -49,20 +49,13 @@ time.sleep(60)
 
 def begin(tree: ProcessTree, *arguments: str) -> list[int]:
     """Start a Python program in `tree`; return its id and those of the processes it started."""
-    env = tree.mark_next({"PATH": os.environ["PATH"]})
-    process = subprocess.Popen(  # noqa: S603 - this Python
-        [sys.executable, "-I", "-S", "-c", *arguments],
-        env=env,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    tree.mark_none()
-    tree.add_leader(process.pid)
+    argv = [sys.executable, "-I", "-S", "-c", *arguments]
+    streams = (subprocess.DEVNULL, subprocess.PIPE, 2)
+    process = tree.start_here(argv, {"PATH": os.environ["PATH"]}, None, streams)
     assert process.stdout is not None
     with process.stdout:
-        lines = iter(process.stdout.readline, "")
-        found = [int(line) for line in iter(lines.__next__, "\n")]
+        lines = iter(process.stdout.readline, b"")
+        found = [int(line) for line in iter(lines.__next__, b"\n")]
     process.returncode = 0  # nobody waits for it, so that its id stays its own
     return [process.pid, *found]
 

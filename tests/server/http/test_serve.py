@@ -17,6 +17,7 @@ from structlog.testing import capture_logs
 
 from hub.app.running import ConnectionBuilder
 from hub.server.http.access import AccessCheck
+from hub.server.http.app import HttpServer
 from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.legacy.event_streams import HANG_UP
@@ -70,10 +71,8 @@ async def served(
         async with ended_by_signals() as shutdown:
             connection = ConnectionBuilder(hub.services)
             await serve_http(
-                connection,
-                keeper,
+                HttpServer(connection, keeper, path="/mcp"),
                 listener,
-                path="/mcp",
                 last_answers=last_answers,
                 ready=site.ready.set,
                 shutdown=shutdown,
@@ -171,6 +170,27 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         await all_tasks_blocked()
         os.kill(os.getpid(), signal.SIGTERM)
         await site.until_ended()
+
+
+async def test_a_client_that_shuts_its_side_down_has_gone() -> None:
+    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with served(child) as site:
+        key = await site.session()
+        params = {"name": "echo", "arguments": {"text": "hi"}}
+        body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
+        async with await anyio.connect_tcp(*site.address) as stream:
+            head = (
+                f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nmcp-session-id: {key}\r\n"
+                "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
+                f"content-length: {len(body)}\r\n\r\n"
+            )
+            await stream.send(f"{head}{body}".encode())
+            link = await child.connected()
+            await link.request("tools/call")
+            await stream.send_eof()
+            await link.request("notifications/cancelled")
+            with pytest.raises(anyio.EndOfStream):
+                await stream.receive()
 
 
 async def large_answer(site: UvicornSite) -> SocketStream:

@@ -46,7 +46,7 @@ class BearerTokens:
         unnamed = {UNNAMED: token_hash(token)} if token else {}
         hashes = {**unnamed, **(named or {})}
         self._hashes = {name: bytes.fromhex(one) for name, one in hashes.items()}
-        self._ends = dict(ends or {})
+        self.ends = dict(ends or {})
 
     def __bool__(self) -> bool:
         return bool(self._hashes)
@@ -65,21 +65,9 @@ class BearerTokens:
             name for name, one in self._hashes.items() if later._hashes.get(name) != one
         )
 
-    def end_of(self, principal: str) -> float | None:
-        """Return when the token of a principal ends; None if it never does."""
-        return self._ends.get(principal)
-
-    def over_at(self, now: float) -> frozenset[str]:
-        """Return the principals whose token has ended."""
-        return frozenset(name for name, end in self._ends.items() if end <= now)
-
-    def next_end(self, over: frozenset[str]) -> float | None:
-        """Return when the next token ends but for those in `over`; None if no further one does."""
-        return min((end for name, end in self._ends.items() if name not in over), default=None)
-
     def let_in(self, principal: str, now: float) -> bool:
         """Return whether there is a token of this principal that has not ended."""
-        return principal in self._hashes and self._ends.get(principal, math.inf) > now
+        return principal in self._hashes and self.ends.get(principal, math.inf) > now
 
 
 TOKEN_ENDED: Final = invalid("it has ended")
@@ -141,7 +129,8 @@ class Credentials:
 
     def lapsed(self) -> frozenset[str]:
         """Return the principals whose token of the config has ended since the last question."""
-        before, self._over = self._over, self.tokens.over_at(self._clock())
+        before, now = self._over, self._clock()
+        self._over = frozenset(name for name, end in self.tokens.ends.items() if end <= now)
         return self._over - before
 
     def until_next_end(self) -> float | None:
@@ -149,8 +138,8 @@ class Credentials:
 
         A token that ended just now, and has not been told of, is not passed over.
         """
-        end = self.tokens.next_end(self._over)
-        return None if end is None else max(0.0, end - self._clock())
+        ends = [end for name, end in self.tokens.ends.items() if name not in self._over]
+        return max(0.0, min(ends) - self._clock()) if ends else None
 
     def know(self, principal: str) -> bool:
         """Return whether some request can be of a principal: with a token of its own, or none."""
@@ -173,7 +162,7 @@ class Credentials:
         return self._verifier.known(token) or Unverified(token)
 
     def _named(self, principal: str) -> Admission | TokenRejection:
-        end = self.tokens.end_of(principal)
+        end = self.tokens.ends.get(principal)
         if end is None:
             return Admission(principal)
         # Whoever sends the token may know why it is refused: guesses do not get here.

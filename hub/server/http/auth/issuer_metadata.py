@@ -190,52 +190,39 @@ KeySource: TypeAlias = Callable[[], Awaitable[list[JsonWebKey]]]
 """Returns the public keys of one issuer. Raises: IssuerUnavailableError."""
 
 
-class FileSource:
-    """Reads the keys from a file: a JSON Web Key Set (RFC 7517, section 5)."""
+async def keys_in_file(path: str) -> list[JsonWebKey]:
+    """Return the keys in a file: a JSON Web Key Set (RFC 7517, section 5).
 
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-
-    async def __call__(self) -> list[JsonWebKey]:
-        try:
-            content = await anyio.to_thread.run_sync(self._path.read_bytes)
-        except OSError as exc:
-            raise IssuerUnavailableError(f"{self._path}: {exc.strerror}") from exc
-        return keys_in(json_object(content, str(self._path)), str(self._path))
+    Raises: IssuerUnavailableError.
+    """
+    try:
+        content = await anyio.to_thread.run_sync(Path(path).read_bytes)
+    except OSError as exc:
+        raise IssuerUnavailableError(f"{path}: {exc.strerror}") from exc
+    return keys_in(json_object(content, path), path)
 
 
-class WebSource:
-    """Fetches the keys from `url`; without it from where the issuer's metadata says they are.
+async def keys_on_web(
+    issuer: str, url: str | None, client: OpenClient = open_client, *, is_optional: bool = False
+) -> list[JsonWebKey]:
+    """Return the keys at `url`; without it those where the issuer's metadata says they are.
 
     `is_optional`: an issuer whose metadata names no keys has none.
+
+    Raises: IssuerUnavailableError.
     """
-
-    def __init__(
-        self,
-        issuer: str,
-        url: str | None,
-        client: OpenClient = open_client,
-        *,
-        is_optional: bool = False,
-    ) -> None:
-        self._issuer = issuer
-        self._url = url
-        self._open_client = client
-        self._is_optional = is_optional
-
-    async def __call__(self) -> list[JsonWebKey]:
-        try:
-            with anyio.fail_after(TIMEOUT):
-                async with self._open_client() as http:
-                    url = self._url or await endpoint_of(self._issuer, "jwks_uri", http)
-                    return keys_in(await fetched(http, url), url)
-        except NoEndpointError:
-            if self._is_optional:
-                return []
-            raise
-        except TimeoutError:
-            why = f"{self._url or self._issuer}: no answer in {TIMEOUT:g} s"
-            raise IssuerUnavailableError(why) from None
+    try:
+        with anyio.fail_after(TIMEOUT):
+            async with client() as http:
+                found = url or await endpoint_of(issuer, "jwks_uri", http)
+                return keys_in(await fetched(http, found), found)
+    except NoEndpointError:
+        if is_optional:
+            return []
+        raise
+    except TimeoutError:
+        why = f"{url or issuer}: no answer in {TIMEOUT:g} s"
+        raise IssuerUnavailableError(why) from None
 
 
 def keys_in(found: dict[str, Any], where: str) -> list[JsonWebKey]:

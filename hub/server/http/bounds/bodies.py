@@ -92,7 +92,7 @@ class BodyLoad:
 class BodyLimit:
     """Limits the bytes of the bodies of one endpoint's requests.
 
-    `make_room` gives up a body that comes too slowly, and returns whether there was one.
+    `make_room` gives up a body that comes too slowly, if there is one.
     `give_back` returns free memory to the system.
     """
 
@@ -103,7 +103,7 @@ class BodyLimit:
     ) -> None:
         self._most = most
         self._give_back = give_back
-        self.make_room: Callable[[], bool] = lambda: False
+        self.make_room: Callable[[], object] = lambda: None
         self._peak = 0
         self._is_timed = False
         self._given_back = 0.0
@@ -115,14 +115,13 @@ class BodyLimit:
 
     def take(self, size: int) -> bool:
         """Count `size` bytes if there is room for them, and return whether there is."""
-        if self.held + size > self._most and not self._is_made(size):
+        if self.held + size > self._most:
+            self.make_room()
+        if self.held + size > self._most:
             return False
         self.held += size
         self._peak = max(self._peak, self.held)
         return True
-
-    def _is_made(self, size: int) -> bool:
-        return self.make_room() and self.held + size <= self._most
 
     def give(self, size: int) -> None:
         """Free `size` bytes; at half of the peak, memory goes back to the system soon."""

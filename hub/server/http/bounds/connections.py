@@ -1,13 +1,15 @@
 """Limits on HTTP connections: how many, with which deadlines, and which one is closed to make room.
 
 A client that opens connections and sends nothing, or sends slowly, does not keep others out for
-long. At the limit the oldest of the least useful connections is closed; the new one is not refused.
+long. At the limit the oldest of the least useful connections is closed, else one of an address that
+has more than half of all; the new one is not refused.
 Refusals are logged: the first of a kind at once, further ones as a count every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
+from collections import Counter
 from typing import Final, Protocol, cast
 
 import structlog
@@ -120,7 +122,8 @@ class Connections:
         self.unread = Deadlines(limits.unread)
         self.unread_bytes = 0
         self._proxies = proxies or Proxies()
-        self._all: set[OpenConnection] = set()
+        self._all: dict[OpenConnection, None] = {}
+        self._count: Counter[str] = Counter()
         self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
 
@@ -130,13 +133,14 @@ class Connections:
     def add(self, one: OpenConnection) -> bool:
         """Add a new connection, closing another if needed; return False if there is no room."""
         if len(self._all) >= self.limits.connections:
-            victim = self._least()
+            victim = self._least() or self._of_who_has_most(one.address)
             if victim is None:
                 self.log.note("connection refused: all others are in use", one.address)
                 return False
             self._evict(victim)
         self._make_room_unproven(one.address)
-        self._all.add(one)
+        self._all[one] = None
+        self._count[one.address] += 1
         self._unproven.setdefault(one.address, {})[one] = None
         self._unproven_count += 1
         return True
@@ -152,7 +156,11 @@ class Connections:
 
     def remove(self, one: OpenConnection) -> None:
         """Forget a connection that is closed."""
-        self._all.discard(one)
+        if one in self._all:
+            del self._all[one]
+            self._count[one.address] -= 1
+            if not self._count[one.address]:
+                del self._count[one.address]
         self.prove(one)
 
     def unread_by(self, size: int, now: float) -> None:
@@ -210,6 +218,16 @@ class Connections:
         if idle is None or most >= self.limits.connections * _MANY:
             return cast("OpenConnection | None", oldest() if most else idle)
         return idle
+
+    def _of_who_has_most(self, address: str) -> OpenConnection | None:
+        """Return the oldest connection of another address that has more than half; None if none.
+
+        It is in use: no address keeps all others out.
+        """
+        most, limit = max(self._count, key=self._count.__getitem__), self.limits.connections // 2
+        if most == address or self._count[most] <= limit or self._proxies.includes(most):
+            return None
+        return next(one for one in self._all if one.address == most)
 
     def _idle(self) -> OpenConnection | None:
         """Return the longest idle connection, or one near it that has not read its last answer."""

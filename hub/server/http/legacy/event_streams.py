@@ -43,10 +43,6 @@ class StreamConnection:
         self._writing: set[anyio.CancelScope] = set()
         self._is_complete = False
 
-    async def begin(self) -> None:
-        """Send the response's headers."""
-        await begin_stream(self._send)
-
     async def write(self, chunk: bytes) -> None:
         """Send a piece of the response unless `ended`; `cut` interrupts this."""
         if self.ended.is_set():
@@ -192,7 +188,7 @@ class EventStream:
         `primed`: send an event id, even if there is no new event.
         """
         carrier = StreamConnection(send)
-        await carrier.begin()
+        await begin_stream(send)
         # A writer that is stuck on the old connection holds `_turn`: release that connection first.
         displaced = [self.interrupt()]
         async with self._turn:

@@ -341,7 +341,7 @@ class LegacyRequests:
         why, again = refused.why, {"retry-after": str(RETRY_AFTER)}
         self._log.note("session refused", sender.address, why)
         if refused.over is not None:
-            await refuse_for_now(refused.over, message, send)
+            await refuse_for_now(429, refused.over, message, send)
             return
         await respond(send, 503, {"error": f"{why}; try again later"}, again)
 

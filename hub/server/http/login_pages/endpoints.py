@@ -24,8 +24,7 @@ from hub.server.http.login_pages.steps import (
 from hub.server.http.oauth_proxy.browsers import (
     HEADERS,
     BrowserCookie,
-    body_of,
-    fields_in,
+    form_of,
     query_of,
     send_on,
     text_page,
@@ -113,7 +112,8 @@ class LoginPageEndpoints:
         step, server = self._step_at(scope["path"]) or ("", "")
         others = self._others
         try:
-            is_for_others = not step or (step == "issuer" and not self._is_ours(scope))
+            is_ours = step != "issuer" or self._steps.is_from_issuer(query_of(scope))
+            is_for_others = not (step and is_ours)
             if others is not None and is_for_others and self._is_of_others(scope["path"]):
                 await others(scope, headers, address, receive, send)
                 return
@@ -126,7 +126,7 @@ class LoginPageEndpoints:
             elif scope["method"] == "GET":
                 await self._ask(server, query_of(scope), headers, send)
             else:
-                form = fields_in((await body_of(receive)).decode("latin-1"))
+                form = await form_of(receive)
                 await self._answered(form, headers, address, send)
         except GoneError:
             return
@@ -134,9 +134,6 @@ class LoginPageEndpoints:
             await _tell(send, exc.status, str(exc))
         except OAuthError as exc:
             await _tell(send, exc.status, str(exc), exc.headers)
-
-    def _is_ours(self, scope: Scope) -> bool:
-        return self._steps.is_from_issuer(query_of(scope))
 
     async def _ask(
         self, server: str, query: Mapping[str, str], headers: RequestHeaders, send: Send
@@ -152,10 +149,9 @@ class LoginPageEndpoints:
         """Take what a form of the pages says."""
         browser, ticket = self._cookie.of(headers), form.get("ticket", "")
         if "shown" in form:
-            await send_on(send, (await self._steps.gone_on(form["shown"], browser)).url)
+            await send_on(send, await self._steps.gone_on(form["shown"], browser))
         elif "issuer" in form:
-            place = await self._steps.at_issuer(ticket, form["issuer"], browser)
-            await send_on(send, place.url)
+            await send_on(send, await self._steps.at_issuer(ticket, form["issuer"], browser))
         else:
             async with refusals_counted(self._refused, address, WrongTokenError):
                 person = self._steps.with_token(ticket, form.get("token", "").strip(), browser)

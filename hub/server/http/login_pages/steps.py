@@ -18,7 +18,6 @@ from hub.server.http.auth.admission import Admission
 from hub.server.http.auth.credentials import Credentials
 from hub.server.http.oauth_proxy.errors import RefusedGrantError
 from hub.server.http.oauth_proxy.identity_provider import IdentityProvider, IdTokens
-from hub.server.http.oauth_proxy.proxy import GoTo
 from hub.server.http.oauth_proxy.tickets import Ticket, TicketSealer, hash_of, is_hash_of
 from hub.sessions.logins import ServerLogins
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
@@ -75,13 +74,10 @@ class KnownPeople:
 
     def can_show(self, principal: str) -> bool:
         """Return whether a principal could show now who it is."""
-        if self._of_issuer(principal):
+        issuer, _, subject = principal.partition(" ")
+        if subject and issuer in self.issuers:
             return True
         return principal != LOCAL and self._credentials.know(principal)
-
-    def _of_issuer(self, principal: str) -> bool:
-        issuer, blank, subject = principal.partition(" ")
-        return bool(blank and subject) and issuer in self.issuers
 
 
 PATIENCE: Final = 600.0
@@ -235,7 +231,7 @@ class LoginSteps:
             raise WrongTokenError
         return self._shown(visit, principal)
 
-    async def at_issuer(self, ticket: str, issuer: str, browser: str) -> GoTo:
+    async def at_issuer(self, ticket: str, issuer: str, browser: str) -> str:
         """Return where the browser goes to show whose it is."""
         visit = self._visit(ticket, browser)
         found = self.people.issuers.get(issuer)
@@ -244,7 +240,7 @@ class LoginSteps:
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
         gone = IssuerTicket(visit, issuer, verifier, nonce, until=self._until)
         state = self._tickets.seal(gone)
-        return GoTo(await found.provider.login_url(state=state, verifier=verifier, nonce=nonce))
+        return await found.provider.login_url(state=state, verifier=verifier, nonce=nonce)
 
     def is_from_issuer(self, query: Mapping[str, str]) -> bool:
         """Return whether a browser comes back from an issuer that it was sent to here."""
@@ -283,7 +279,7 @@ class LoginSteps:
 
     # The server's authorization server
 
-    async def gone_on(self, ticket: str, browser: str) -> GoTo:
+    async def gone_on(self, ticket: str, browser: str) -> str:
         """Return where the browser goes that has shown whose it is."""
         shown = self._tickets.open(ticket, ShownTicket)
         if shown is None or not is_hash_of(browser, shown.browser):
@@ -296,7 +292,7 @@ class LoginSteps:
         except ChildError as exc:
             raise RefusedStepError(UNAVAILABLE, f"No login can begin: {exc}") from exc
         run.browser = shown.browser
-        return GoTo(run.page or "")
+        return run.page or ""
 
     async def came_back(self, server: str, query: Mapping[str, str], browser: str) -> str:
         """Return what to tell a person who comes back from a server's authorization server."""

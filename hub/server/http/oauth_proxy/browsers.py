@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from hub.jsonrpc.errors import GoneError
-from hub.server.http.access import RequestHeaders
+from hub.server.http.access import Refusal, RequestHeaders
+from hub.server.http.bounds.bodies import BodyLimit
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.server.http.open_requests import PAGE_HEADERS, framed
-from hub.server.http.responses import respond
+from hub.server.http.responses import read_body, respond
 
 HEADERS: Final = {
     **PAGE_HEADERS,
@@ -82,16 +82,18 @@ async def body_of(receive: Receive) -> bytes:
 
     Raises: OAuthError if it is too long; GoneError if the client has gone.
     """
-    body = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise GoneError("the client went before its request was complete")
-        body += message.get("body", b"")
-        if len(body) > MOST_BYTES:
-            raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
-        if not message.get("more_body", False):
-            return bytes(body)
+    body = await read_body(receive, BodyLimit(MOST_BYTES).load())
+    if isinstance(body, Refusal):
+        raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
+    return body
+
+
+async def form_of(receive: Receive) -> dict[str, str]:
+    """Return the fields of a form that was sent.
+
+    Raises: OAuthError, GoneError as `body_of` and `fields_in` do.
+    """
+    return fields_in((await body_of(receive)).decode("latin-1"))
 
 
 def text_page(text: str) -> bytes:

@@ -19,7 +19,7 @@ from hub.server.http.oauth_proxy.browsers import (
     HEADERS,
     BrowserCookie,
     body_of,
-    fields_in,
+    form_of,
     query_of,
     send_on,
     text_page,
@@ -88,7 +88,7 @@ class OAuthEndpoints:
             return
         try:
             if step == "token":
-                form = fields_in((await body_of(receive)).decode("latin-1"))
+                form = await form_of(receive)
                 async with refusals_counted(self._refused_grants, address, RefusedGrantError):
                     tokens = await self._proxy.tokens(form)
                 await _tell(send, 200, tokens)
@@ -113,16 +113,16 @@ class OAuthEndpoints:
             case "register":
                 await _tell(send, 201, self._proxy.register(_object(await body_of(receive))))
             case "authorize" if scope["method"] == "POST":
-                form = fields_in((await body_of(receive)).decode("latin-1"))
+                form = await form_of(receive)
                 allowed = form.get("answer") == "allow"
                 ticket, browser = form.get("ticket", ""), self._cookie.of(headers)
                 place = await self._proxy.answered(ticket, browser, is_allowed=allowed)
-                await send_on(send, place.url)
+                await send_on(send, place)
             case "authorize":
                 await self._ask(query_of(scope), headers, send)
             case _:
                 back = await self._proxy.came_back(query_of(scope), self._cookie.of(headers))
-                await send_on(send, back.url)
+                await send_on(send, back)
 
     async def _ask(self, query: Mapping[str, str], headers: RequestHeaders, send: Send) -> None:
         """Show the question, in a browser that is known again by a cookie."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Final
 
-from hub.server.http.access import Refusal
 from hub.server.http.bounds.failed_logins import FailedLogins
 
 FOR_NOW: Final = "temporarily_unavailable"
@@ -19,19 +19,12 @@ class OAuthError(Exception):
     `status` and `headers` are those of the answer over HTTP.
     """
 
+    headers: Mapping[str, str] = MappingProxyType({})
+
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
         self.code = code
         self.status = _STATUS.get(code, 400)
-        self.headers = dict[str, str]()
-
-
-class TryLaterError(OAuthError):
-    """Too much was refused of the address of a request."""
-
-    def __init__(self, refusal: Refusal) -> None:
-        super().__init__(FOR_NOW, refusal.text)
-        self.status, self.headers = refusal.status, dict(refusal.headers)
 
 
 class RefusedGrantError(OAuthError):
@@ -43,17 +36,19 @@ class RefusedGrantError(OAuthError):
 
 @asynccontextmanager
 async def refusals_counted(
-    refused: FailedLogins, address: str, error: type[Exception]
+    refused: FailedLogins, address: str, counted: type[Exception]
 ) -> AsyncGenerator[None]:
     """Count errors of this kind for the address of a request, while the context lasts.
 
-    Raises: TryLaterError if too much was refused of that address.
+    Raises: OAuthError if too much was refused of that address.
     """
     async with refused.attempt(address) as later:
         if later is not None:
-            raise TryLaterError(later)
+            error = OAuthError(FOR_NOW, later.text)
+            error.status, error.headers = later.status, later.headers
+            raise error
         try:
             yield
-        except error:
+        except counted:
             refused.note(address)
             raise

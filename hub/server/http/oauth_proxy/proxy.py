@@ -63,15 +63,6 @@ class ConsentQuestion(Struct, frozen=True):
     scopes: tuple[str, ...] = ()
 
 
-class GoTo(Struct, frozen=True):
-    """Where the browser is sent."""
-
-    url: str
-
-    def __repr__(self) -> str:
-        return "GoTo()"  # a code can be in it
-
-
 class OAuthProxy:
     """The hub `resource` as authorization server; people log in at `provider`.
 
@@ -164,7 +155,7 @@ class OAuthProxy:
         if resource is not None and resource.rstrip("/") != self.resource.url.rstrip("/"):
             raise OAuthError("invalid_target", f"the hub gives tokens for {self.resource.url} only")
 
-    async def answered(self, ticket: str, browser: str, *, is_allowed: bool) -> GoTo:
+    async def answered(self, ticket: str, browser: str, *, is_allowed: bool) -> str:
         """Return where the browser goes on after a person has answered."""
         request = self._tickets.open(ticket, LoginRequest)
         if request is None or not is_hash_of(browser, request.browser):
@@ -174,9 +165,9 @@ class OAuthProxy:
         verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(16)
         login = PendingLogin(request, verifier, nonce, until=self._clock() + PATIENCE)
         state = self._tickets.seal(login)
-        return GoTo(await self.provider.login_url(state=state, verifier=verifier, nonce=nonce))
+        return await self.provider.login_url(state=state, verifier=verifier, nonce=nonce)
 
-    async def came_back(self, query: Mapping[str, str], browser: str) -> GoTo:
+    async def came_back(self, query: Mapping[str, str], browser: str) -> str:
         """Return where the browser goes on that comes from the identity provider."""
         login = self._tickets.open(query.get("state", ""), PendingLogin)
         if login is None or not is_hash_of(browser, login.request.browser):
@@ -190,10 +181,10 @@ class OAuthProxy:
         code = LoginCode(query["code"], login, until=self._clock() + CODE_LASTS)
         return self._back(uri, state, {"code": self._tickets.seal(code)})
 
-    def _back(self, uri: str, state: str | None, said: dict[str, str]) -> GoTo:
+    def _back(self, uri: str, state: str | None, said: dict[str, str]) -> str:
         """Return the way back to a client (RFC 6749, 4.1.2; RFC 9207)."""
         fields = said | ({} if state is None else {"state": state}) | {"iss": self.resource.url}
-        return GoTo(f"{uri}{'&' if '?' in uri else '?'}{urlencode(fields)}")
+        return f"{uri}{'&' if '?' in uri else '?'}{urlencode(fields)}"
 
     # Tokens
 

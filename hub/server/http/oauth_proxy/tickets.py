@@ -64,17 +64,13 @@ def client_in(body: Mapping[str, Any], now: float) -> ProxiedClient:
     if not isinstance(uris, list) or not 0 < len(cast("list[object]", uris)) <= MOST_URIS:
         raise OAuthError("invalid_redirect_uri", f"redirect_uris must be 1 to {MOST_URIS} URIs")
     for one in cast("list[object]", uris):
-        _check_redirect_uri(one)
+        why = _objection(one) if isinstance(one, str) else "is no redirect URI"
+        if why:
+            raise OAuthError("invalid_redirect_uri", f"{str(one)[:100]!r} {why}")
     name = body.get("client_name")
     shown = name if isinstance(name, str) else ""
     plain = "".join(one for one in shown if one.isprintable()).strip()[:_LONGEST_NAME]
     return ProxiedClient(tuple(cast("list[str]", uris)), plain, now)
-
-
-def _check_redirect_uri(uri: object) -> None:
-    why = _objection(uri) if isinstance(uri, str) else "is no redirect URI"
-    if why:
-        raise OAuthError("invalid_redirect_uri", f"{str(uri)[:100]!r} {why}")
 
 
 def _objection(uri: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,9 @@ import pytest
 from hub.server.http.auth.issuer_metadata import (
     MOST_BYTES,
     TIMEOUT,
-    FileSource,
     IssuerUnavailableError,
-    WebSource,
+    keys_in_file,
+    keys_on_web,
     metadata_urls,
 )
 from tests.kit.loops import virtual_time
@@ -43,7 +44,10 @@ async def unavailable(source: Any) -> str:
 
 async def test_keys_are_fetched_from_where_the_config_says(served: IssuerSite) -> None:
     served.pages["/keys"] = KEYS
-    assert await names(WebSource("https://x.example", f"{served.url}/keys")) == ["rsa-1", "p256-1"]
+    assert await names(partial(keys_on_web, "https://x.example", f"{served.url}/keys")) == [
+        "rsa-1",
+        "p256-1",
+    ]
     assert served.asked == ["/keys"]
 
 
@@ -55,7 +59,7 @@ async def test_else_from_where_the_issuers_metadata_says(served: IssuerSite, bel
         served.asked.clear()
         path = url.removeprefix(served.url)
         served.pages[path] = {"issuer": issuer, "jwks_uri": f"{served.url}/keys"}
-        assert await names(WebSource(issuer, None)) == ["rsa-1", "p256-1"]
+        assert await names(partial(keys_on_web, issuer, None)) == ["rsa-1", "p256-1"]
         assert served.asked[-2:] == [path, "/keys"]
         del served.pages[path]
 
@@ -66,7 +70,7 @@ async def test_the_metadata_of_another_issuer_counts_for_nothing(served: IssuerS
             "issuer": named,
             "jwks_uri": f"{served.url}/keys",
         }
-        assert "another issuer" in await unavailable(WebSource(served.url, None))
+        assert "another issuer" in await unavailable(partial(keys_on_web, served.url, None))
 
 
 async def test_metadata_of_another_issuer_hides_none_that_is_of_this_one(
@@ -77,23 +81,23 @@ async def test_metadata_of_another_issuer_hides_none_that_is_of_this_one(
     served.pages["/keys"] = KEYS
     served.pages[other] = {"issuer": served.url, "jwks_uri": "https://evil.example/keys"}
     served.pages[own] = {"issuer": issuer, "jwks_uri": f"{served.url}/keys"}
-    assert await names(WebSource(issuer, None)) == ["rsa-1", "p256-1"]
+    assert await names(partial(keys_on_web, issuer, None)) == ["rsa-1", "p256-1"]
     del served.pages[own]
-    assert "another issuer" in await unavailable(WebSource(issuer, None))
+    assert "another issuer" in await unavailable(partial(keys_on_web, issuer, None))
 
 
 @pytest.mark.parametrize("keys_at", ["http://keys.example/", "file:///etc/passwd", None, 7, ""])
 async def test_keys_come_by_no_way_that_others_can_change(served: IssuerSite, keys_at: Any) -> None:
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url, "jwks_uri": keys_at}
-    assert "https" in await unavailable(WebSource(served.url, None))
+    assert "https" in await unavailable(partial(keys_on_web, served.url, None))
 
 
 async def test_an_issuer_that_signs_nothing_needs_no_keys(served: IssuerSite) -> None:
-    optional = WebSource(served.url, None, is_optional=True)
+    optional = partial(keys_on_web, served.url, None, is_optional=True)
     assert "HTTP status 404" in await unavailable(optional)
     served.pages["/.well-known/openid-configuration"] = {"issuer": served.url}
     assert await names(optional) == []
-    assert "names no jwks_uri" in await unavailable(WebSource(served.url, None))
+    assert "names no jwks_uri" in await unavailable(partial(keys_on_web, served.url, None))
 
 
 @pytest.mark.parametrize(
@@ -112,13 +116,13 @@ async def test_an_issuer_that_signs_nothing_needs_no_keys(served: IssuerSite) ->
 )
 async def test_what_is_no_key_set_is_said(served: IssuerSite, page: Any, why: str) -> None:
     served.pages |= {"/keys": page, "/elsewhere": KEYS}
-    assert why in await unavailable(WebSource("https://x.example", f"{served.url}/keys"))
+    assert why in await unavailable(partial(keys_on_web, "https://x.example", f"{served.url}/keys"))
 
 
 async def test_an_issuer_that_is_not_there_is_said(served: IssuerSite) -> None:
     served.pages.clear()
-    assert "HTTP status 404" in await unavailable(WebSource(served.url, None))
-    said = await unavailable(WebSource("x", "http://127.0.0.1:9/keys"))
+    assert "HTTP status 404" in await unavailable(partial(keys_on_web, served.url, None))
+    said = await unavailable(partial(keys_on_web, "x", "http://127.0.0.1:9/keys"))
     assert said == "http://127.0.0.1:9/keys: cannot be reached (All connection attempts failed)"
 
 
@@ -131,7 +135,7 @@ async def test_one_that_does_not_answer_is_given_up() -> None:
     def client() -> httpx2.AsyncClient:
         return httpx2.AsyncClient(transport=httpx2.MockTransport(never), timeout=None)
 
-    source = WebSource("https://x.example", "https://x.example/keys", client)
+    source = partial(keys_on_web, "https://x.example", "https://x.example/keys", client)
     assert f"no answer in {TIMEOUT:g} s" in await unavailable(source)
 
 
@@ -151,10 +155,10 @@ async def test_keys_that_do_not_sign_and_secrets_are_left_out(tmp_path: Path) ->
         None,
     ]
     file.write_text(json.dumps({"keys": keys}))
-    assert await names(FileSource(str(file))) == ["rsa-1"]
+    assert await names(partial(keys_in_file, str(file))) == ["rsa-1"]
 
 
 async def test_a_file_that_cannot_be_read_is_said(tmp_path: Path) -> None:
-    assert "No such file" in await unavailable(FileSource(str(tmp_path / "none")))
+    assert "No such file" in await unavailable(partial(keys_in_file, str(tmp_path / "none")))
     (tmp_path / "bad").write_text("{")
-    assert "is no JSON" in await unavailable(FileSource(str(tmp_path / "bad")))
+    assert "is no JSON" in await unavailable(partial(keys_in_file, str(tmp_path / "bad")))

@@ -118,6 +118,23 @@ async def test_where_all_are_in_use_there_is_no_room() -> None:
         assert One(among).is_in
 
 
+async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() -> None:
+    with limited(8) as among:
+        busy = [One(among).proven() for _ in range(8)]
+        others = [One(among, "192.0.2.9").proven() for _ in range(5)]
+        assert [one.is_in for one in others] == [True, True, True, True, False]
+        assert [one.closed for one in busy] == [True] * 4 + [False] * 4
+        assert not any(one.closed for one in others)
+        assert not One(among).is_in
+
+
+async def test_all_connections_of_a_proxy_may_be_in_use() -> None:
+    with limited(8) as among:
+        busy = [One(among, "10.0.0.1").proven() for _ in range(8)]
+        assert not One(among).is_in
+        assert not any(one.closed for one in busy)
+
+
 async def test_a_body_that_comes_too_slowly_makes_room() -> None:
     with limited(8) as among:
         bodies = [One(among).proven(among.body) for _ in range(3)]

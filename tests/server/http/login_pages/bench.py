@@ -80,7 +80,7 @@ class PageBench:
 
     async def at_issuer(self, name: str, ticket: str, browser: str = HERE) -> dict[str, str]:
         """Return the query with which the issuer sends the browser of `name` back."""
-        asked = fields_of((await self.steps.at_issuer(ticket, NAME, browser)).url)
+        asked = fields_of(await self.steps.at_issuer(ticket, NAME, browser))
         self.at.codes["code-1"] = asked["nonce"]
         self.at.claims["sub"] = name
         return {"code": "code-1", "state": asked["state"], "iss": NAME}

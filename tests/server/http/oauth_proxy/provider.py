@@ -137,7 +137,7 @@ class ProxyBench:
         """Return the query with which a person comes to the provider, after consent."""
         question = self.proxy.begin(self.asking(client_id, **more), BROWSER)
         place = await self.proxy.answered(question.ticket, BROWSER, is_allowed=True)
-        return fields_of(place.url)
+        return fields_of(place)
 
     def provider_answer(self, asked: dict[str, str], code: str = "code-1") -> dict[str, str]:
         """Return the query with which the provider sends a person back."""
@@ -148,7 +148,7 @@ class ProxyBench:
         """Return the code of a login that went well."""
         asked = await self.at_provider(client_id, **more)
         back = await self.proxy.came_back(self.provider_answer(asked), BROWSER)
-        return fields_of(back.url)["code"]
+        return fields_of(back)["code"]
 
     def redeeming(self, client_id: str, code: str, **more: str) -> dict[str, str]:
         """Return the form with which a client redeems a code."""

@@ -16,7 +16,7 @@ from hub.catalog.merge import Listing
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
 from hub.children.known.cache import CatalogCache
-from hub.children.pool.pool import ChildPool
+from hub.children.pool import ChildPool
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.jsonrpc.errors import RpcError

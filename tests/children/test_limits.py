@@ -7,8 +7,7 @@ from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
 from hub.children.handshake import HubIdentity, ServerHandshake
-from hub.children.pool.limits import ChildLimits
-from hub.children.slot import ChildSlot, ClientOfKey, key_of
+from hub.children.slot import ChildLimits, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY

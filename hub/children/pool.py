@@ -20,9 +20,8 @@ from hub.children.clients import ChildUser, Listeners
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
-from hub.children.pool.limits import ChildLimits
-from hub.children.pool.opener import LoginAddress, Opener, login_of, with_login
-from hub.children.slot import ChildKey, ChildSlot, why_not_kept
+from hub.children.opener import LoginAddress, Opener, login_of, with_login
+from hub.children.slot import ChildKey, ChildLimits, ChildSlot, why_not_kept
 from hub.errors import ChildError
 from hub.jsonrpc import messages
 from hub.jsonrpc.messages import Notification
