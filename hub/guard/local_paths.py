@@ -145,7 +145,7 @@ class LocalPaths(Struct, frozen=True):
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
-        if not straight.strip("/"):  # a lone slash in a longer text is only punctuation
+        if not _first(straight):  # a lone slash in a longer text is only punctuation
             is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
             return bool(is_path) or self._is_whole(text, value)
         return any(map(self._is_top, {_first(straight), _first(text)}))
