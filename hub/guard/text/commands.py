@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from hub.guard.text.assignments import COMPUTES, with_assigned
-from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted, with_folders_of_code
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
@@ -304,7 +304,7 @@ def _with_more_found(command: str) -> str:
 
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
-    command = _with_more_found(command)
+    command = with_folders_of_code(_with_more_found(command))
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
