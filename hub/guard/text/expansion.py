@@ -72,24 +72,21 @@ _CODE = re.compile(
 """The start of code that an interpreter runs."""
 _FOLDERS_IN_CODE = (
     (
-        re.compile(
-            r"(?:os\.environ(?:\.get)?|getenv|ENV(?:IRON)?|process\.env)[.(\[{]\\?['\"]?HOME\b"
-            r"|(?:Path|Dir)\.home\b|\bhomedir\("
-        ),
+        re.compile(r"(?<=[.(\[{'\"])HOME\b|(?:Path|Dir)\.home\b|\b(?:homedir|getpw(?:uid|nam))\b"),
         " ~/ ",
     ),
     (
         re.compile(
             # Not `Path("a/b").resolve().parent`.
             r"os\.pardir\b|(?:cwd|\((?:['\"]\.?['\"])?\)\.(?:resolve|absolute))\(\)\)?\.parents?\b"
-            r"|\bdirname\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
+            r"|\b(?:dirname|split)\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
         ),
         " ../ ",
     ),
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
-_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$])[rRwW](?=\.\./)")
+_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:gpI])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 
