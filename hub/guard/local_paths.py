@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.commands import is_installed, makes_links
+from hub.guard.text.commands import is_installed, makes_links, moves_links
 from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import (
@@ -124,11 +124,28 @@ class LocalPaths(Struct, frozen=True):
     def check_new_links(self, command: str, words: Collection[str]) -> None:
         """Check that no word of a command climbs from what may be a link when the command is done.
 
+        Nor moves a link, which may then lead elsewhere.
+
         Raises:
-            PathError: one does: `ln -s . a; ls a/../..`.
+            PathError: one does: `ln -s . a; ls a/../..`, `mv src/link link; ls link/`.
         """
-        if makes_links(command, words) and any(map(self._climbs_from_missing, words)):
+        makes = makes_links(command, words)
+        if makes and any(map(self._climbs_from_missing, words)):
             raise PathError("it has '..' after a component that does not exist")
+        climbs = makes and "mv" in words and any(".." in word for word in words)
+        if climbs or (moves_links(command) and any(map(self._is_link, words))):
+            raise PathError("it moves a link, which then may lead elsewhere")
+
+    def _is_link(self, word: str) -> bool:
+        """Return whether a word without a slash behind it is a link to a directory."""
+        above, _, name = word.rpartition("/")
+        for start in self.tracer.bases if name.strip(".") else ():
+            found = self.tracer.folders_at(word, [start])
+            if found and found != [
+                f"{one}/{name}" for one in self.tracer.folders_at(above or ".", [start])
+            ]:
+                return True
+        return False
 
     def _climbs_from_missing(self, word: str) -> bool:
         start, climbs, _ = word.rpartition("/..")

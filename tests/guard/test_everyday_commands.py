@@ -403,6 +403,7 @@ CREATED = [
     "make && docker compose -f src/x.yml run \\\n  -w /usr/src api ls /usr > out.txt",
     "mkdir -p src && docker run --mount type=bind,src=./src,dst=/usr/src img",
     "docker run -v /app/node_modules -v ./src:/app img",
+    "mv src/a.py src/sub/ && cp -a src/sub build/ && rsync -a src/ build/src/ && tar c src",
 ]
 CREATED_OUT = [
     "touch /newname",
@@ -1321,6 +1322,11 @@ OUT = [
     "PATH=$HOME/project2/bin:$PATH y",
     "export PATH=/usr/local/go/bin:$PATH; ls ${PATH%%:*}",
     "PATH=/usr/local/go/bin y",
+    "mv src/top top; cat top/x",
+    "cp -P src/top top; cat top/x",
+    "cd src && ln -s .. z && mv z ../z && ls ../z/",
+    "sed 's/a/b/w../x' a.txt",
+    "sed 's/a/b/gw../x' a.txt",
 ]
 
 
