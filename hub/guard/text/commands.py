@@ -258,6 +258,7 @@ def _with_arguments(scripts: list[Script]) -> Iterator[str]:
             is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
             if is_script and any(map(_SHELL.fullmatch, words[:n])):
                 yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
+                break  # the others are arguments of this one
 
 
 def _words_and_ends(scripts: list[Script]) -> Iterator[str | None]:
