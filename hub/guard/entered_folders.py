@@ -284,7 +284,7 @@ class _Walk:
         program, *behind = [word.raw for word in words[len(given) :]] or ["true"]
         if len(given) == len(words) and self._sign in {"", ";", "\n"} and command.after != "|":
             self._names |= {word.text.partition("=")[0] for word in given}
-        enters = program in {"cd", "pushd"} and not behind[1:]
+        enters = program in {"cd", "pushd"} and len(behind) == 1
         folders = self._folders(words[-1]) if enters else []
         if folders:
             self._pushed |= self._entry if program == "pushd" else _NONE

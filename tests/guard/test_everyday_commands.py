@@ -1169,6 +1169,7 @@ ENTERED_OUT = [
     "rm -r build && cd build && cat ../private/x",
     "rm -r none && cd src && rm ../private",
     "pushd src; ls ..",
+    "pushd src && pushd && ls ..",
     "pushd src && popd && cat ../private/x",
     "pushd src && cd sub && popd && cat ../../private/x",
     "pushd src && pushd sub && popd && cat ../../private/x",
