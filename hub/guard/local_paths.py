@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.commands import is_installed, makes_links, moves_links
+from hub.guard.text.commands import MOVES_LINKS, is_installed, makes_links
 from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import (
@@ -133,7 +133,7 @@ class LocalPaths(Struct, frozen=True):
         if makes and any(map(self._climbs_from_missing, words)):
             raise PathError("it has '..' after a component that does not exist")
         climbs = makes and "mv" in words and any(".." in word for word in words)
-        if climbs or (moves_links(command) and any(map(self._is_link, words))):
+        if climbs or (MOVES_LINKS.search(command) and any(map(self._is_link, words))):
             raise PathError("it moves a link, which then may lead elsewhere")
 
     def _is_link(self, word: str) -> bool:

@@ -25,7 +25,7 @@ LISTS = [
     'docker run -u $(id -u) -v $PWD:$PWD -w "$(pwd)" x && docker run -v "${PWD}:${PWD}:ro" x',
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
     "export PATH=/usr/local/go/bin:$PATH && go build",
-    'PATH="$HOME/.local/bin:./bin:$PATH:/opt/x/sbin" uv sync',
+    'PATH="$HOME/.local/bin:./bin:$PATH:/opt/x@2/sbin" uv sync',
     'export PATH="$PATH:$(go env GOPATH)/bin" && golangci-lint run',
 ]
 COMPUTED = [

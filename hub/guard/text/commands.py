@@ -67,7 +67,8 @@ _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
-_MOVES_LINKS = re.compile(r"(?<![\w.-])(?:mv|tar|rsync|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL)
+MOVES_LINKS = re.compile(r"(?<![\w.-])(?:mv|tar|rsync|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL)
+"""A command that may move or copy a link as it is."""
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
@@ -218,11 +219,6 @@ def _judged_words(
 def makes_links(command: str, words: Container[str]) -> bool:
     """Return whether a command may make a link, `words` being all its words."""
     return "ln" in words or _LINKS.search(command) is not None
-
-
-def moves_links(command: str) -> bool:
-    """Return whether a command may move or copy a link as it is."""
-    return _MOVES_LINKS.search(command) is not None
 
 
 def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[str]:

@@ -40,7 +40,7 @@ NUMBER = "[0-9-]*"
 """What stands for a number that a shell calculates."""
 _MAY_PRINT = re.compile(r"\$[({P]|`|\||\{\}|\bfind\b")
 _PROGRAMS = (
-    r"(?:(?:/(?:usr|opt|snap)|(?:\$HOME|\$\{HOME\}|~)/(?:\.\w[\w-]*|go))(?:/\w[\w.-]*)*"
+    r"(?:(?:/(?:usr|opt|snap)|(?:\$HOME|\$\{HOME\}|~)/(?:\.\w[\w-]*|go))(?:/\w[\w.@+-]*)*"
     r"|\$\(go env GOPATH\))/s?bin"
 )
 """A folder that programs are installed in."""

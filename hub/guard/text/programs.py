@@ -12,10 +12,10 @@ from hub.guard.text.shell import CommandWord, SimpleCommand, cut_out, parsed
 from hub.guard.text.sure_commands import (
     COMMAND_IN_SQL,
     OF_SQL,
+    SOURCE,
     SUM,
     has_only_texts,
     is_literal,
-    is_source,
     lists_nothing,
     only_reads_lines,
     opens_no_line,
@@ -275,7 +275,7 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
         else:
             others.append(one)
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
-    return found if all(map(runs_nothing, others)) or all(map(is_source, files)) else []
+    return found if all(map(runs_nothing, others)) or all(map(SOURCE.fullmatch, files)) else []
 
 
 _ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")

@@ -60,11 +60,11 @@ _OPENS_NO_LINE = re.compile(
     r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
 """Not `git -c core.editor=sh`, or `git bisect run`. Tests are code, which is not followed."""
-_SOURCE = re.compile(
+SOURCE = re.compile(
     r"(?!.*(?:package|\*[^/]*)\.json)[\w./@+*-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb"
     r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)|(?:[\w./-]+/)?Dockerfile"
 )
-"""A file that is no script of a shell, and has none in it."""
+"""A file that is no script of a shell, and has none in it; or several: `src/*.py`."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 _OF_SHELL = re.compile(
@@ -192,18 +192,13 @@ def runs_nothing(command: SimpleCommand) -> bool:
     return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
 
 
-def is_source(file: str) -> bool:
-    """Return whether a file, or each that a pattern finds, is no script of a shell: `src/*.py`."""
-    return _SOURCE.fullmatch(file) is not None
-
-
 def opens_no_line(command: SimpleCommand) -> bool:
     """Return whether a command takes lines for a text or for source code, and runs no others."""
     given = " ".join(word.raw for word in command.given)
     if not any(word.operator in _OF_DOCUMENT for word in command.words):
         return runs_nothing(command) or _OPENS_NO_LINE.match(given) is not None
     written = (word.raw for word in command.words if word.operator in {">", ">>"})
-    is_code = runs_nothing(command) and any(map(is_source, written))
+    is_code = runs_nothing(command) and any(map(SOURCE.fullmatch, written))
     return is_code or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
 
 
@@ -222,7 +217,7 @@ def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
         return runs_nothing(command) or _RUNS_LINES.fullmatch(given) is not None
     writes = command.words[0].raw in {"cat", "tee"} and not is_alone
     return _READS_LINES.fullmatch(command.words[0].raw) is not None and (
-        not writes or all(map(is_source, files))
+        not writes or all(map(SOURCE.fullmatch, files))
     )
 
 
