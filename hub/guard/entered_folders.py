@@ -43,12 +43,13 @@ _ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
 _CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
 """These make or remove folders, but not what a `..` alone names."""
 _IS_OF_SHELL = _CHANGES_FOLDERS | {
-    *("cd", "set", "export", "echo", "true", "for", "if", "while", "test", "pwd", *"{[:", "[["),
+    *("cd", "set", "export", "echo", "true", "for", "if", "while", "test", "pwd", *"{[:.", "[["),
+    *("source", "pushd"),
 }
 """These open nothing, even if no shell reads the command."""
 _OPENS_NO_FOLDER = re.compile(
     r"(?:git (?:add|checkout|clone|commit|fetch|merge|pull|push|rebase|stash|submodule|switch)"
-    r"|(?:npm|pnpm|yarn) (?:ci|run|test)|make|cargo|docker)\b"
+    r"|(?:npm|pnpm|yarn) (?:ci|run|test)|make|cargo|docker|command -v)\b"
 )
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
@@ -59,8 +60,8 @@ _SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace
 """Not `set -r`, which forbids `cd`."""
 _KEEP_FOLDERS = re.compile(
     rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
-    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
-    r"|uv run (?:pytest|ruff|mypy|[\w./]+\.py))\b|\./)"
+    r"|git (?:add|commit|diff|fetch|log|pull|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
+    rf"|uv run (?:pytest|ruff|mypy|[\w./]+\.py)|command -v|{_ACTIVATES.pattern})\b|\./)"
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
 _MAY_CHANGE = re.compile(
@@ -78,8 +79,7 @@ _LOOPS = frozenset({"for", "while", "until"})
 _KEYWORDS = frozenset({*("if", "then", "elif", "else", "fi", "{", "}", "do", "done"), *_LOOPS})
 _BEHIND = _KEYWORDS - {"for"}
 _Places: TypeAlias = frozenset[str]
-_NONE: _Places = frozenset()
-_MOST_PLACES = 16
+_NONE, _MOST_PLACES = frozenset[str](), 16
 _MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
@@ -102,9 +102,8 @@ def from_entered_folders(
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
-    if not ("cd " in command and ".." in command) or "CDPATH" in env:
-        return command
-    if _OTHER_CD.search(without_quotes(command)):
+    moves = ".." in command and re.search("cd |pushd ", command) and "CDPATH" not in env
+    if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
     commands = sure_script(command) if not renames_programs(command) else []
     words = [word.raw for one in commands[:1] for word in one.given]
@@ -126,14 +125,14 @@ class _LostError(Exception):
 class _Compound(Struct):
     """A command of several: `word` opens it, `sign` is before it, `entry` where it starts.
 
-    `outer`: where the command before ended; `names`: the variables that are set there. `other`:
-    where its next branch starts; `done` and `failed`: where the branches before end.
+    `outer`: where the command before ended, and its list starts; `names`: the variables that are
+    set there. `other`: where its next branch starts; `done` and `failed`: where those before end.
     """
 
     word: str
     sign: str
     entry: _Places
-    outer: tuple[_Places, _Places]
+    outer: tuple[_Places, _Places, tuple[_Places, frozenset[str]]]
     names: frozenset[str]
     other: _Places = _NONE
     done: _Places = _NONE
@@ -161,15 +160,13 @@ class _Walk:
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
         self._entry = self._done
         self._open = list[_Compound]()
-        self._names = frozenset[str]()
+        self._names, self._pushed = frozenset[str](), _NONE
+        self._list = (self._done, self._names)
         self._awaits_do = False
         self._harm, self._most_harm = 0, max(map(_harm_of, commands), default=0)
 
     def climbs(self, first: str) -> list[tuple[int, str]] | None:
-        """Return what to put before each `..`, and where. `first`: the first program.
-
-        None if a loop may start elsewhere the next time.
-        """
+        """Return what to put before each `..`; None if a loop may start elsewhere the next time."""
         found = list[tuple[int, str]]()
         try:
             for one in self._commands:
@@ -190,6 +187,8 @@ class _Walk:
         if self._sign != "|":  # all commands of a pipe start in one folder
             rest = {"&&": self._done, "||": self._failed}
             self._entry = rest.get(self._sign, self._done | self._failed)
+            if self._sign not in rest:
+                self._list = (self._entry, self._names)
         return self._entry
 
     def _end(self, done: _Places, failed: _Places, after: str) -> None:
@@ -207,12 +206,14 @@ class _Walk:
             self._begin(sign)
         elif sign == ")":
             self._close("(", None)
+        elif sign == "&":  # all of the list ran in another shell
+            (self._done, self._names), self._failed, self._sign = self._list, _NONE, ";"
         else:
             self._sign = sign
 
     def _begin(self, word: str) -> None:
         entry = self._start()
-        outer = (self._done, self._failed)
+        outer = (self._done, self._failed, self._list)
         self._open.append(_Compound(word, self._sign, entry, outer, self._names))
         self._done, self._failed, self._sign = entry, _NONE, ";"
         if word in _LOOPS:
@@ -268,7 +269,7 @@ class _Walk:
         elif word == "done":
             failed = done = done | failed
         self._open.pop()
-        (self._done, self._failed), self._names = one.outer, one.names
+        (self._done, self._failed, self._list), self._names = one.outer, one.names
         self._sign, self._entry = one.sign, one.entry
         self._end(done, failed, command.after if command is not None else "")
 
@@ -283,9 +284,14 @@ class _Walk:
         program, *behind = [word.raw for word in words[len(given) :]] or ["true"]
         if len(given) == len(words) and self._sign in {"", ";", "\n"} and command.after != "|":
             self._names |= {word.text.partition("=")[0] for word in given}
-        folders = self._folders(words[-1]) if program == "cd" and not behind[1:] else []
+        enters = program in {"cd", "pushd"} and len(behind) == 1
+        folders = self._folders(words[-1]) if enters else []
         if folders:
-            self._enter(command, folders)
+            self._pushed |= self._entry if program == "pushd" else _NONE
+            self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
+            return
+        if program == "popd" and not behind:
+            self._end(self._pushed, self._entry, command.after)
             return
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):
             raise _LostError
@@ -314,19 +320,18 @@ class _Walk:
             texts = [word.text.replace(given[0], value) for value in values]
         return texts if all(map(_FOLDER.fullmatch, texts)) else []
 
-    def _enter(self, command: SimpleCommand, folders: list[str]) -> None:
+    def _enter(self, command: SimpleCommand, folders: list[str], *, is_known: bool) -> None:
         there = frozenset(
             normpath(one if one[0] == "/" else f"{at}/{one}")
             for at, one in product(self._entry, folders)
         )
         # Above there surely is a folder, or the next `..` leads nowhere; not behind a name: `a/..`.
-        is_there = all(map(self._is_there, there)) and not any(map(_ABOVE_NAME.search, folders))
-        is_sure = is_there or all(map(_ABOVE.fullmatch, folders))
+        gone = _GONE[self._harm].search
+        is_there = not any(map(gone, there)) and all(map(self._enters, there))
+        is_there = is_there and not any(map(_ABOVE_NAME.search, folders))
+        is_sure = is_known and (is_there or all(map(_ABOVE.fullmatch, folders)))
         is_sure = is_sure and not _may_not_run(command)
         self._end(there, _NONE if is_sure else self._entry, command.after)
-
-    def _is_there(self, folder: str) -> bool:
-        return not _GONE[self._harm].search(folder) and self._enters(folder)
 
 
 def _may_not_run(command: SimpleCommand) -> bool:
@@ -373,9 +378,9 @@ def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[st
             given = [(texts[1], value) for value in texts[3:]] or [(texts[-1], "")]
         for name, value in given:
             values.setdefault(name, []).append(value)
-    few = {name: of for name, of in values.items() if len(of) <= _MOST_PLACES and name not in env}
-    known = {name: of for name, of in few.items() if not _IS_SET.fullmatch(name)}
-    return {name: of for name, of in known.items() if all(map(_FOLDER.fullmatch, of))}
+    own = {name: of for name, of in values.items() if not (name in env or _IS_SET.fullmatch(name))}
+    few = {name: of for name, of in own.items() if len(of) <= _MOST_PLACES}
+    return {name: of for name, of in few.items() if all(map(_FOLDER.fullmatch, of))}
 
 
 def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[int, str]]:

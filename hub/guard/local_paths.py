@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.commands import is_installed, makes_links
+from hub.guard.text.commands import MOVES_LINKS, is_installed, makes_links
 from hub.guard.text.expansion import plainly, with_sequences
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import (
@@ -124,11 +124,28 @@ class LocalPaths(Struct, frozen=True):
     def check_new_links(self, command: str, words: Collection[str]) -> None:
         """Check that no word of a command climbs from what may be a link when the command is done.
 
+        Nor moves a link, which may then lead elsewhere.
+
         Raises:
-            PathError: one does: `ln -s . a; ls a/../..`.
+            PathError: one does: `ln -s . a; ls a/../..`, `mv src/link link; ls link/`.
         """
-        if makes_links(command, words) and any(map(self._climbs_from_missing, words)):
+        makes = makes_links(command, words)
+        if makes and any(map(self._climbs_from_missing, words)):
             raise PathError("it has '..' after a component that does not exist")
+        climbs = makes and "mv" in words and any(".." in word for word in words)
+        if climbs or (MOVES_LINKS.search(command) and any(map(self._is_link, words))):
+            raise PathError("it moves a link, which then may lead elsewhere")
+
+    def _is_link(self, word: str) -> bool:
+        """Return whether a word without a slash behind it is a link to a directory."""
+        above, _, name = word.rpartition("/")
+        for start in self.tracer.bases if name.strip(".") else ():
+            found = self.tracer.folders_at(word, [start])
+            if found and found != [
+                f"{one}/{name}" for one in self.tracer.folders_at(above or ".", [start])
+            ]:
+                return True
+        return False
 
     def _climbs_from_missing(self, word: str) -> bool:
         start, climbs, _ = word.rpartition("/..")
@@ -145,7 +162,7 @@ class LocalPaths(Struct, frozen=True):
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
-        if not straight.strip("/"):  # a lone slash in a longer text is only punctuation
+        if not _first(straight):  # a lone slash in a longer text is only punctuation
             is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
             return bool(is_path) or self._is_whole(text, value)
         return any(map(self._is_top, {_first(straight), _first(text)}))

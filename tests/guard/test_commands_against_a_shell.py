@@ -246,6 +246,10 @@ READING = [
     "python3 -c 'import os; print(open(f\"{os.getcwd()}/../private/secret.txt\").read())'",
     "python3 -c 'import os; print(open(\"%s/../private/secret.txt\" % os.getcwd()).read())'",
     'python3 -c \'import os; print(open(os.environ["HOME"] + "/secret.txt").read())\'',
+    'python3 -c \'from os import environ as e; print(open(e["HOME"] + "/secret.txt").read())\'',
+    'python3 -c \'import os; print(open(os.path.split(os.getcwd())[0] + "/private/secret.txt")'
+    ".read())'",
+    "perl -e 'open F, (getpwuid($<))[7] && $ENV{q(HOME)} . \"/secret.txt\"; print <F>'",
     "python3 - <<'E'\nfrom pathlib import Path\nprint((Path.home() / 'secret.txt').read_text())\nE",
     "python3 -c 'import os; os.chdir(os.pardir); print(open(\"private/secret.txt\").read())'",
     "python3 -Bc 'import os; os.chdir(os.path.dirname(os.getcwd())); os.system(\"cat private/*\")'",

@@ -882,6 +882,7 @@ def test_a_path_of_a_tool_that_fetches_a_repository_is_one_here(tmp_path: Path, 
     assert isinstance(verdict, Refused)
 
 
+_IMAGE = "cat > Dockerfile <<'E'\nCOPY --from=b /app /usr/share/x\nE\n"
 _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\nE"
 
 
@@ -893,6 +894,9 @@ _LINES = "cat > x.ts <<'E'\nimport a from '../../lib'\nconst c = \"/etc/hosts\"\
         ("run_command", "bash_command", "", "cwd", _LINES, True),
         ("start_process", "command", "", "shell", _LINES, True),
         ("bash", "command", "", "cwd", f"{_LINES}\nchmod +x x.ts && ls", True),
+        ("bash", "command", "", "cwd", f"{_IMAGE}docker build -t x .", True),
+        ("bash", "command", "", "cwd", f"{_IMAGE}sh Dockerfile", False),
+        ("bash", "command", "", "cwd", f"{_IMAGE}docker build -f /etc/x .", False),
         ("bash", "command", "", "cwd", f"{_LINES}\nsh x.ts", False),
         ("bash", "command", "", "cwd", f"{_LINES}\ncat ../x", False),
         ("bash", "command", "", "cwd", _LINES.replace("> x.ts", "> ../x.ts"), False),

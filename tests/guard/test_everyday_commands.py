@@ -24,6 +24,9 @@ LISTS = [
     'docker run -v "$PWD/tmp:/tmp" x',
     'docker run -u $(id -u) -v $PWD:$PWD -w "$(pwd)" x && docker run -v "${PWD}:${PWD}:ro" x',
     'cat "$PWD/lib/x" "${PWD}/etc/y"',
+    "export PATH=/usr/local/go/bin:$PATH && go build",
+    'PATH="$HOME/.local/bin:./bin:$PATH:/opt/x@2/sbin" uv sync',
+    'export PATH="$PATH:$(go env GOPATH)/bin" && golangci-lint run',
 ]
 COMPUTED = [
     "grep -rn 'Path.home()' src; git log -S os.pardir; python3 -c 'import sys; print(sys.path)'",
@@ -175,6 +178,7 @@ CALCULATED = [
     'echo a/b | tr "/" _',
     "cut -d / -f 1 a.txt 2>&1 | sort | uniq -c",
     "n=10; test $((n / 3)) -gt 2 && echo ${n}%: $((n / 2)) > out.txt",
+    "n=$(ls | wc -l); echo $((n / 2)); (( n > 3 )) && echo many",
 ]
 CALCULATED_OUT = [
     "ls $((1 / 1))",  # without a shell that is `ls /`
@@ -214,8 +218,6 @@ CALCULATED_OUT = [
     "sort $((6 / 2))",
     'sort "$((6 / 2))"leak',
     "tr 1 2 < $((6 / 2))",
-    "echo x > $((6 / 2))",
-    "x=$((6 / 2)); sort $x",
     "sort -S 1 -T / a.txt",
     "sort -S 1 -uT / a.txt",
     "sort --temp / a.txt",
@@ -234,6 +236,8 @@ SEARCHED = [
     "bash -lc 'export PATH=bin:$PATH && tsc'",
     'env "PATH=bin:$PATH" tsc',
     'export PATH="$(pwd)/bin:${PWD}/node_modules/.bin:$PATH"',
+    "git diff --name-only | grep -E '\\.(ts|tsx)$' | xargs npx eslint",
+    "rg -n -e '../a' -i -e '../b' src",
 ]
 SEARCHED_OUT = [
     "export PATH=$PATH:../private",
@@ -247,6 +251,9 @@ SEARCHED_OUT = [
     "x=PATH=$PATH; IFS==:; ls $x",
     "PATH=dlea; PATH=${PATH}k x",
     "PATH=$PWD/../private:$PATH x",
+    "rg -e '../a' -e b ../private/x",
+    "grep -e a -n ../private/x",
+    "grep -e a -f ../private/x -e b a.txt",
 ]
 SIGNS = [
     "# Look at /etc/x first, and that's all of ../x\n# or not\r\nls",
@@ -396,6 +403,7 @@ CREATED = [
     "make && docker compose -f src/x.yml run \\\n  -w /usr/src api ls /usr > out.txt",
     "mkdir -p src && docker run --mount type=bind,src=./src,dst=/usr/src img",
     "docker run -v /app/node_modules -v ./src:/app img",
+    "mv src/a.py src/sub/ && cp -a src/sub build/ && rsync -a src/ build/src/ && tar c src",
 ]
 CREATED_OUT = [
     "touch /newname",
@@ -611,6 +619,8 @@ FOUND_OUT = [
     "cd src && cat ../l*",
     "cat src/*/x; cat l*",
     'sort "$((6 / 2))"',
+    "echo x > $((6 / 2))",
+    "x=$((6 / 2)); sort $x",
     "sort $((6-3))",
     "cat $((1+2))",
     "cat $((n))",
@@ -763,6 +773,12 @@ TEXTS = [
     "awk -F: '{print $1}' a.txt",
     "psql -c \"select '/etc/x'\"",
     "psql -U x -d y -c \"SELECT * FROM files WHERE path = '/etc/hosts'\"",
+    "git commit -m \"Use python -c 'print(Path.home())'\"",
+    "git commit -m 'Call f() in ../x, read /etc/y | sh' && git push",
+    "gh pr create -t x --body \"$(cat <<'E'\n- read ../x() of `y`\nE\n)\"",
+    "sed -i 's/from [.] import/from .. import/' src/a.py",
+    "sed -i \"s#'./a'#'../a'#\" src/*.ts && npm test && git add -A && git commit -m x",
+    "echo \"import '../a'\" >> src/a.ts; grep -n \"'../a'\" src/a.ts",
 ]
 TEXTS_OUT = [
     "cat > t.py <<E\nimport os\nos.listdir( '/' )\nE\npython3 t.py",
@@ -933,6 +949,11 @@ TEXTS_OUT = [
     "git branch | sort --temp / a",
     "git clone / x | cut -d / -f 1",
     "git diff --no-index / x",
+    "git() { cat $3; }; git commit -m ../private/x",
+    "sed -i 's#a#cat ../private/x#' .git/hooks/pre-commit && git commit -m x",
+    "sed -i 's#a# ../private/x #' *.json && npm test",
+    "echo 'cat ../private/x' > y && git bisect run sh y",
+    "git commit -m '../private/x ' 2>&1 | xargs cat",
 ]
 ENTERED = [
     "cd build && mv ../src/a.py . && cd .. && ls",
@@ -1000,6 +1021,14 @@ ENTERED = [
     "cd src && for f in *.py; do [ -f $f ] || continue; cat $f; done; cd ..",
     "{ cd src && npm test; }; cd ..",
     "cd src && for d in a b; do (cd $d && npm test); done; cd ..",
+    ". .venv/bin/activate && cd src && python -m pytest && cd ..",
+    "source .venv/bin/activate; cd src; pytest; cd ..",
+    "command -v x >/dev/null 2>&1 || exit; cd src; make; cd ..",
+    "git pull; cd src; make; cd ..",
+    "pushd src && ls .. && popd",
+    "pushd src/sub > /dev/null && cat ../a.py && popd && ls",
+    "cd src && npm run dev > ../dev.log 2>&1 &\nsleep 3",
+    "cd src && (go run a.go > a.log 2>&1 &) && sleep 2 && cd ..",
 ]
 ENTERED_OUT = [
     "cd src/sub && mv ../sub ../../new && ls ../..",
@@ -1139,6 +1168,18 @@ ENTERED_OUT = [
     "cd src; rm -r sub; cd sub; cat ../../private/x",
     "rm -r build && cd build && cat ../private/x",
     "rm -r none && cd src && rm ../private",
+    "pushd src; ls ..",
+    "pushd src && pushd && ls ..",
+    "pushd src && popd && cat ../private/x",
+    "pushd src && cd sub && popd && cat ../../private/x",
+    "pushd src && pushd sub && popd && cat ../../private/x",
+    "cd src & ls ..",
+    "cd src && true & ls ../private",
+    "D=src && true & cd $D && ls ..",
+    "{ cd src && ls & ls ../private; }",
+    "if cd src & then ls ../private; fi",
+    "for i in 1 2; do cd src & ls ../private; done",
+    ". ./x; cd src; ls ..",
 ]
 WRITTEN = [
     "git add -A && git commit -F - <<'E'\nSee ../x and /etc/x\nE\ngit push",
@@ -1167,6 +1208,7 @@ WRITTEN = [
     "cat <<'E' | python3\nprint(1 / 2)\nE",
     "sqlite3 x.db <<'E'\nSELECT a / b\nE",
     "cd src && cat > a.test.mjs <<'E' && node --test a.test.mjs\nimport a from '../../a'\nE",
+    "psql \"$DATABASE_URL\" <<'E'\nselect a / b from c where d like '/api/%'\nE",
 ]
 WRITTEN_OUT = [
     "cat > x.py <<E\nls / \nE\nsh x.py",
@@ -1276,6 +1318,16 @@ OUT = [
     "cat <<'EOF'\n#!../private/x\nEOF",
     "cat /bin/sh",
     "cat x /dev/sda",
+    "export PATH=/usr/x:$PATH && y",
+    "export PATH=$PATH:/usr/../etc/bin && y",
+    "PATH=$HOME/project2/bin:$PATH y",
+    "export PATH=/usr/local/go/bin:$PATH; ls ${PATH%%:*}",
+    "PATH=/usr/local/go/bin y",
+    "mv src/top top; cat top/x",
+    "cp -P src/top top; cat top/x",
+    "cd src && ln -s .. z && mv z ../z && ls ../z/",
+    "sed 's/a/b/w../x' a.txt",
+    "sed 's/a/b/gw../x' a.txt",
 ]
 
 

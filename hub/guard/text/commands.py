@@ -11,7 +11,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from hub.guard.text.assignments import COMPUTES, with_assigned
-from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted, with_folders_of_code
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
@@ -67,6 +67,8 @@ _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
+MOVES_LINKS = re.compile(r"(?<![\w.-])(?:mv|tar|rsync|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL)
+"""A command that may move or copy a link as it is."""
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
@@ -252,6 +254,7 @@ def _with_arguments(scripts: list[Script]) -> Iterator[str]:
             is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
             if is_script and any(map(_SHELL.fullmatch, words[:n])):
                 yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
+                break  # the others are arguments of this one
 
 
 def _words_and_ends(scripts: list[Script]) -> Iterator[str | None]:
@@ -304,7 +307,7 @@ def _with_more_found(command: str) -> str:
 
 def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     """Yield a command as each shell may read it: with remarks and without, quotes decoded."""
-    command = _with_more_found(command)
+    command = with_folders_of_code(_with_more_found(command))
     posix = reader.flavour is not Flavour.WINDOWS
     # A quote in a remark is none, and few kinds of space end a word: so it is read in each way.
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))

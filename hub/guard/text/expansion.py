@@ -39,12 +39,18 @@ _TOP_IN_BRACES = re.compile(r"[^'\"\s{]*\{(?:[^'\"\s{}]*,)?[.]*/[/.]*[,}][^'\"\s
 NUMBER = "[0-9-]*"
 """What stands for a number that a shell calculates."""
 _MAY_PRINT = re.compile(r"\$[({P]|`|\||\{\}|\bfind\b")
+_PROGRAMS = (
+    r"(?:(?:/(?:usr|opt|snap)|(?:\$HOME|\$\{HOME\}|~)/(?:\.\w[\w-]*|go))(?:/\w[\w.@+-]*)*"
+    r"|\$\(go env GOPATH\))/s?bin"
+)
+"""A folder that programs are installed in."""
+_PROGRAMS_ON_PATH = re.compile(rf"(?<=[=:'\"]){_PROGRAMS}:")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    r"(?:(?:\$PWD|\$\{PWD\}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+:)*)"
-    r"\$(?:PATH|\{PATH\})(?=[:'\"\s;&|)]|$)",
-    re.ASCII,
+    rf"(?:(?:{_PROGRAMS}|(?:\$PWD|\$\{{PWD\}}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+):)*)"
+    rf"\$(?:PATH|\{{PATH\}})(?::{_PROGRAMS})*(?=[:'\"\s;&|)]|$)(?!.*\bPATH\b)",
+    re.ASCII | re.DOTALL,
 )
 _MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
 _OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
@@ -66,24 +72,21 @@ _CODE = re.compile(
 """The start of code that an interpreter runs."""
 _FOLDERS_IN_CODE = (
     (
-        re.compile(
-            r"(?:os\.environ(?:\.get)?|getenv|ENV(?:IRON)?|process\.env)[.(\[{]\\?['\"]?HOME\b"
-            r"|(?:Path|Dir)\.home\b|\bhomedir\("
-        ),
+        re.compile(r"(?<=[.(\[{'\"])HOME\b|(?:Path|Dir)\.home\b|\b(?:homedir|getpw(?:uid|nam))\b"),
         " ~/ ",
     ),
     (
         re.compile(
             # Not `Path("a/b").resolve().parent`.
             r"os\.pardir\b|(?:cwd|\((?:['\"]\.?['\"])?\)\.(?:resolve|absolute))\(\)\)?\.parents?\b"
-            r"|\bdirname\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
+            r"|\b(?:dirname|split)\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
         ),
         " ../ ",
     ),
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
-_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$])[rRwW](?=\.\./)")
+_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:gpI])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 
@@ -101,17 +104,22 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     if "cd" in command:
         command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
-        command = f"{path[1]}.{command[path.end() :]}"
+        command = f"{_PROGRAMS_ON_PATH.sub('', path[1])}.{command[path.end() :]}"
     if "/.." in command:
         command = _ABOVE_IN_CODE.sub("./..", command)
+    if "sed" in command:
+        command = _FILE_OF_SED.sub(r"\g<0> ", command)
+    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
+
+
+def with_folders_of_code(command: str) -> str:
+    """Return a command with `~` and `..` for the names that code in it has for these folders."""
     if code := _CODE.search(command):
         start, lines = command[: code.start()], command[code.start() :]
         for named, folder in _FOLDERS_IN_CODE:
             lines = named.sub(folder, lines)
         command = start + lines
-    if "sed" in command:
-        command = _FILE_OF_SED.sub(r"\g<0> ", command)
-    return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
+    return command
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:

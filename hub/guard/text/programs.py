@@ -8,14 +8,17 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.expansion import forms_from_top
-from hub.guard.text.shell import CommandWord, SimpleCommand, parsed
+from hub.guard.text.shell import CommandWord, SimpleCommand, cut_out, parsed
 from hub.guard.text.sure_commands import (
     COMMAND_IN_SQL,
     OF_SQL,
+    SOURCE,
+    SUM,
     has_only_texts,
     is_literal,
-    is_plain_redirection,
+    lists_nothing,
     only_reads_lines,
+    opens_no_line,
     renames_programs,
     runs_nothing,
     surely_parsed,
@@ -201,13 +204,18 @@ def without_texts(command: str) -> str:
         return command
     command = with_plain_scripts(command)
     commands = surely_parsed(command)
-    varies = _VARIES.search(command) or _RUNS_PRINTED.search(command)
-    if not commands or varies or renames_programs(command):
+    if not commands:
         return command
-    opens = commands[0].given[0].raw not in OPENS_NOTHING
+    first = commands[0].given[0].raw
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
     texts += _printed_in(commands) or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
+    # Without a shell `sed` ends at the quote that its script then starts with.
+    opens = first not in OPENS_NOTHING and not (first == "sed" and texts and texts[0][1] == 0)
+    # The texts may have any signs: a message that says `f()` renames nothing.
+    rest = cut_out(command, [(one.start, one.start + len(one.raw)) for one, _ in texts])
+    if _VARIES.search(rest) or _RUNS_PRINTED.search(rest) or renames_programs(rest):
+        return command
     for text, n in reversed(texts):
         parts = text.raw.split() if opens else []
         if len(parts) == 1 and n:
@@ -250,7 +258,7 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
 
     An empty list if something may run or open what is printed.
     """
-    found = list[tuple[CommandWord, int]]()
+    found, others, files = list[tuple[CommandWord, int]](), list[SimpleCommand](), list[str]()
     is_literal_all = all(is_literal(word) for one in commands for word in one.words)
     for n, one in enumerate(commands):
         program = one.given[0].raw
@@ -259,10 +267,15 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
         if is_printed and [word.raw[:2] for word in one.given[1:2]] != ["-v"]:
             texts = one.given[1:]
         computes = any("$(" in word.raw and not is_literal(word) for word in one.words)
-        if computes or one.after == "|" or not (texts or (runs_nothing(one) and program != "wc")):
+        if computes or one.after == "|" or not (texts or opens_no_line(one)) or program == "wc":
             return []
+        if texts:
+            rest = (word.raw for word in one.words[1:] if word not in texts)
+            files += (raw for raw in rest if not _OPTION_OF_SED.fullmatch(raw))
+        else:
+            others.append(one)
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
-    return found
+    return found if all(map(runs_nothing, others)) or all(map(SOURCE.fullmatch, files)) else []
 
 
 _ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")
@@ -298,39 +311,18 @@ def _edits_by(words: list[CommandWord]) -> list[CommandWord]:
 
 def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.raw), words))
-    if rest and rest[0].raw == "-e":
-        return rest[1:2]
+    given = list[CommandWord]()
+    while rest and rest[0].raw == "-e":
+        given += rest[1:2]
+        rest = list(dropwhile(lambda word: _FLAG.fullmatch(word.raw), rest[2:]))
+    if given:
+        return given
     is_first = not any(_HAS_PATTERN.match(word.text) for word in words)
     return rest[:1] if rest and rest[0].raw[0] != "-" and is_first else []
 
 
-_NUMBER = r"(?:\$?\w+|\$\{\w+\})"
-_SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
-_SIGN = r"""'(?:[^\s'"$`\\*?\[]|\\[nrt0])'"""
-_CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
-_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\\[nrt]|\$(?!\()|{_SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
-_OPENS = (
-    r"(?:cut|head|sort|tail|tr|uniq|wc)"
-    rf"(?: (?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
-)
-_GIT = (
-    r"git (?:branch|tag|log|remote|describe|rev-parse|status|shortlog|ls-files|ls-tree|for-each-ref"
-    r"|rev-list|symbolic-ref|diff --name-only)(?: (?:[\w.,:=+%@/^-]+|'[\w\s.,:()%/=]*'))*"
-)
-_SPLITS = (
-    r"[gm]?awk -F ?(?:/|'/'|\"/\") '(?![^']*(?:system|getline|ARGV|ENVIRON))[^'|<>`]*'"
-    r"(?: [\w./-]+)*"
-)
-_LISTS_NOTHING = re.compile(
-    rf"(?!PATH=)\w+=(?:\"?{_SUM}\"?|[\w.]*|\$\({_OPENS}(?: ?< ?[\w./-]+)?\))"
-    # These open no files, so what is computed may stand behind them; but no wildcards.
-    r"|(?:echo(?! -\w*e)|expr|let|printf(?! -)|seq|sleep|test)"
-    rf"(?: (?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
-    # These do.
-    rf"|{_OPENS}|{_GIT}|{_SPLITS}",
-    re.ASCII,
-)
-"""A simple command that gives only an error for `/`, even if no shell reads it."""
+_DIVIDED = re.compile(SUM)
+_SETS = re.compile(r"\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)")
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
@@ -345,7 +337,6 @@ _OPENS_NO_LINE = re.compile(
     re.DOTALL,
 )
 """Without a shell `git` takes the words in the lines, too: not `-F../x`."""
-_BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 _DIVISION = re.compile(r"""(["'][^"'\n]*(?:["']|$))|(?<=[\w)\]] )/(?= [\w({])""", re.MULTILINE)
 """A slash between two operands; what is in quotes is passed over."""
@@ -362,12 +353,14 @@ def tamed(command: str, *, posix: bool = True) -> str:
         command = without_plain_remarks(command)
     if "<<" in command and _OPENS_NO_LINE.match(command):
         command = without_lines(command)
+    if "$((" in command and (_SETS.match(command) or command.split(None, 1)[0] in OPENS_NOTHING):
+        command = _DIVIDED.sub("$((0))", command)
     if not _CAN_BE_TAMED.match(command):
         return command
     script = parsed(command)
     run = [one for one in script.commands if not one.depth and one.lines_of is None]
     is_git = run[:1] != [] and run[0].words[0].raw == "git"  # without a shell it gets all words
-    if all(map(_lists_nothing, run)) and (is_git or not _TAKES_FOLDER.search(command)):
+    if all(map(lists_nothing, run)) and (is_git or not _TAKES_FOLDER.search(command)):
         return _PRINTED.sub("x", _LONE_SLASH.sub("0", command))
     only_reads = (only_reads_lines(one, is_alone=len(run) == 1) for one in run)
     is_text = script.is_closed and has_only_texts(command, script) and all(only_reads)
@@ -378,11 +371,3 @@ def tamed(command: str, *, posix: bool = True) -> str:
             divided = _DIVISION.sub(lambda of: of[1] or "0", lines)
             command = f"{command[: one.start]}{divided}{command[one.end :]}"
     return command
-
-
-def _lists_nothing(command: SimpleCommand) -> bool:
-    return (
-        {command.before, command.after} <= _BETWEEN_COMMANDS
-        and all(is_plain_redirection(word) for word in command.words if word.operator)
-        and _LISTS_NOTHING.fullmatch(" ".join(word.raw for word in command.given)) is not None
-    )

@@ -141,7 +141,7 @@ def ways_to_parse(text: str) -> list[Script]:
 
 def without_documents(text: str, script: Script) -> str:
     """Return `text` without the lines of its here-documents, `script` being what it consists of."""
-    return _without(text, [(one.start, one.end) for one in script.documents])
+    return cut_out(text, [(one.start, one.end) for one in script.documents])
 
 
 def words_at_each_sign(text: str) -> list[str]:
@@ -156,10 +156,10 @@ def words_at_each_sign(text: str) -> list[str]:
 
 def without_remarks(command: str) -> str:
     """Return a command without what a shell takes for remarks, as in `ls  # all's well`."""
-    return _without(command, parsed(command, remarks=True).remarks) if "#" in command else command
+    return cut_out(command, parsed(command, remarks=True).remarks) if "#" in command else command
 
 
-def _without(text: str, parts: list[tuple[int, int]]) -> str:
+def cut_out(text: str, parts: list[tuple[int, int]]) -> str:
     """Return a text without some parts of it, which are in order. There may be very many."""
     starts, ends = [0, *(end for _, end in parts)], [*(start for start, _ in parts), len(text)]
     return "".join(text[start:end] for start, end in zip(starts, ends, strict=True))

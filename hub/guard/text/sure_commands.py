@@ -25,8 +25,9 @@ _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
     rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n]|{_EXPANDED})*\")+"
 )
-_SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "\n", "(", ")"})
+_SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "&", "\n", "(", ")"})
 _PLAIN_NAME = re.compile(r"[\w./-]+")
+_PLAIN_WORD = re.compile(rf"{_PLAIN_NAME.pattern}|\"\$\w+\"")
 _RUNS = re.compile(r"\$\(|`|\\\n")
 """Signs that a shell runs something in lines, or joins two of them, which may end there."""
 _OF_DOCUMENT = frozenset({"<<", "<<-"})
@@ -55,15 +56,15 @@ DEVELOPS = (
     r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest)|node --test"
 )
 _OPENS_NO_LINE = re.compile(
-    rf"(?:cd|gh|kubectl|tail|head|grep|rm|{DEVELOPS}"
+    rf"(?:cd|gh|kubectl|tail|head|grep|rm|docker build|{DEVELOPS}"
     r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
 """Not `git -c core.editor=sh`, or `git bisect run`. Tests are code, which is not followed."""
-_SOURCE = re.compile(
-    r"(?!(?:.*/)?package\.json)[\w./@+-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb|php|c|h"
-    r"|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)"
+SOURCE = re.compile(
+    r"(?!.*(?:package|\*[^/]*)\.json)[\w./@+*-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb"
+    r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)|(?:[\w./-]+/)?Dockerfile"
 )
-"""A file that is no script of a shell, and has none in it."""
+"""A file that is no script of a shell, and has none in it; or several: `src/*.py`."""
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 _OF_SHELL = re.compile(
@@ -153,7 +154,7 @@ def without_lines(command: str) -> str:
     script = parsed(command, remarks=True)
     kept = without_documents(command, script)
     commands = surely_parsed(kept) if has_only_texts(command, script) else []
-    is_written = all(map(runs_nothing, commands)) or all(map(_opens_no_line, commands))
+    is_written = all(map(runs_nothing, commands)) or all(map(opens_no_line, commands))
     return kept if commands and is_written and not _USES_LINES.search(kept) else command
 
 
@@ -191,14 +192,14 @@ def runs_nothing(command: SimpleCommand) -> bool:
     return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
 
 
-def _opens_no_line(command: SimpleCommand) -> bool:
+def opens_no_line(command: SimpleCommand) -> bool:
     """Return whether a command takes lines for a text or for source code, and runs no others."""
     given = " ".join(word.raw for word in command.given)
     if not any(word.operator in _OF_DOCUMENT for word in command.words):
         return runs_nothing(command) or _OPENS_NO_LINE.match(given) is not None
     written = (word.raw for word in command.words if word.operator in {">", ">>"})
-    is_source = runs_nothing(command) and any(map(_SOURCE.fullmatch, written))
-    return is_source or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
+    is_code = runs_nothing(command) and any(map(SOURCE.fullmatch, written))
+    return is_code or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
 
 
 def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
@@ -208,15 +209,15 @@ def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
     """
     given = " ".join(word.raw for word in command.given)
     files = [word.raw for word in command.words[1:] if word.operator[:2] != "<<"]
-    if not {*command.signs, command.after} <= _SURE_SIGNS - {"(", ")"} or not all(
-        map(_PLAIN_NAME.fullmatch, files)
+    if not {*command.signs, command.after} <= _SURE_SIGNS - {"&", "(", ")"} or not all(
+        map(_PLAIN_WORD.fullmatch, files)
     ):
         return False
     if not any(word.operator[:2] == "<<" for word in command.words):
         return runs_nothing(command) or _RUNS_LINES.fullmatch(given) is not None
     writes = command.words[0].raw in {"cat", "tee"} and not is_alone
     return _READS_LINES.fullmatch(command.words[0].raw) is not None and (
-        not writes or all(map(_SOURCE.fullmatch, files))
+        not writes or all(map(SOURCE.fullmatch, files))
     )
 
 
@@ -277,3 +278,42 @@ def goes_home(command: SimpleCommand, text: str) -> bool:
         return command.after not in {"'", '"', "`", "("}
     last = command.given[-1]
     return _END_OF_CD.match(text, last.start + len(last.raw)) is not None
+
+
+_NUMBER = r"(?:\$?\w+|\$\{\w+\})"
+SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
+_SIGN = r"""'(?:[^\s'"$`\\*?\[]|\\[nrt0])'"""
+_CALCULATED = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{SUM})+"
+_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\\[nrt]|\$(?!\()|{SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
+_OPENS = (
+    r"(?:cut|head|sort|tail|tr|uniq|wc)"
+    rf"(?: (?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
+)
+_GIT = (
+    r"git (?:branch|tag|log|remote|describe|rev-parse|status|shortlog|ls-files|ls-tree|for-each-ref"
+    r"|rev-list|symbolic-ref|diff --name-only)(?: (?:[\w.,:=+%@/^-]+|'[\w\s.,:()%/=]*'))*"
+)
+_SPLITS = (
+    r"[gm]?awk -F ?(?:/|'/'|\"/\") '(?![^']*(?:system|getline|ARGV|ENVIRON))[^'|<>`]*'"
+    r"(?: [\w./-]+)*"
+)
+_LISTS_NOTHING = re.compile(
+    rf"(?!PATH=)\w+=(?:\"?{SUM}\"?|[\w.]*|\$\({_OPENS}(?: ?< ?[\w./-]+)?\))"
+    # These open no files, so what is computed may stand behind them; but no wildcards.
+    r"|(?:echo(?! -\w*e)|expr|let|printf(?! -)|seq|sleep|test)"
+    rf"(?: (?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    # These do.
+    rf"|{_OPENS}|{_GIT}|{_SPLITS}",
+    re.ASCII,
+)
+"""A simple command that gives only an error for `/`, even if no shell reads it."""
+_BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
+
+
+def lists_nothing(command: SimpleCommand) -> bool:
+    """Return whether a command gives only an error for `/`, even if no shell reads it."""
+    return (
+        {command.before, command.after} <= _BETWEEN_COMMANDS
+        and all(is_plain_redirection(word) for word in command.words if word.operator)
+        and _LISTS_NOTHING.fullmatch(" ".join(word.raw for word in command.given)) is not None
+    )
