@@ -23,8 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.live.plain_http import PlainClient
 
 CHILD = str(Path(__file__).parents[1] / "tests/live/many_child.py")
-IDLE_SESSION = 6
-"""Seconds after which the session of a client that vanished ends; without this, half an hour."""
+IDLE_SESSION = 30
+"""Seconds after which the session of a client that vanished ends; without this, half an hour.
+
+On a busy machine a client that goes on may take many seconds to its next call.
+"""
 HUB = f"""
 from functools import partial
 import hub.server.http.serve as serve
