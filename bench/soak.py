@@ -42,7 +42,7 @@ CLIENTS = 200
 AT_ONCE = 24
 IDLE_STOP = 3
 SETTLE = 30.0
-"""Seconds that the hub gets to come to rest."""
+"""Seconds that the hub gets to come to rest once the last session has ended."""
 MORE_MEMORY = 24.0
 """MB that the hub may have more in the end than after its first clients."""
 
@@ -127,8 +127,8 @@ async def one_call(client: PlainClient, id_: int, chance: random.Random, tally: 
 
 async def settled(pid: int) -> Figures:
     """Return what there is of the hub once no child is left, or after `SETTLE` seconds."""
-    until = time.monotonic() + SETTLE
     await asyncio.sleep(IDLE_SESSION + IDLE_STOP)
+    until = time.monotonic() + SETTLE
     before = figures(pid)
     while time.monotonic() < until:
         await asyncio.sleep(IDLE_STOP + 1)
