@@ -23,8 +23,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.live.plain_http import PlainClient
 
 CHILD = str(Path(__file__).parents[1] / "tests/live/many_child.py")
-IDLE_SESSION = 6
-"""Seconds after which the session of a client that vanished ends; without this, half an hour."""
+IDLE_SESSION = 30
+"""Seconds after which the session of a client that vanished ends; without this, half an hour.
+
+On a busy machine a client that goes on may take many seconds to its next call.
+"""
 HUB = f"""
 from functools import partial
 import hub.server.http.serve as serve
@@ -39,7 +42,7 @@ CLIENTS = 200
 AT_ONCE = 24
 IDLE_STOP = 3
 SETTLE = 30.0
-"""Seconds that the hub gets to come to rest."""
+"""Seconds that the hub gets to come to rest once the last session has ended."""
 MORE_MEMORY = 24.0
 """MB that the hub may have more in the end than after its first clients."""
 
@@ -124,8 +127,8 @@ async def one_call(client: PlainClient, id_: int, chance: random.Random, tally: 
 
 async def settled(pid: int) -> Figures:
     """Return what there is of the hub once no child is left, or after `SETTLE` seconds."""
-    until = time.monotonic() + SETTLE
     await asyncio.sleep(IDLE_SESSION + IDLE_STOP)
+    until = time.monotonic() + SETTLE
     before = figures(pid)
     while time.monotonic() < until:
         await asyncio.sleep(IDLE_STOP + 1)

@@ -194,10 +194,13 @@ def directories_without_links(tmp_path_factory: pytest.TempPathFactory) -> Gener
     top, numbers = tmp_path_factory.getbasetemp(), itertools.count()
 
     def make(name: str, **_: bool) -> Path:
-        # The number first: a1 with 2 and a with 12 differ. Some tests have a socket there.
-        path = top / f"{next(numbers)}-{name[:25]}"
-        path.mkdir(0o700)
-        return path
+        while True:
+            # The number first: a1 with 2 and a with 12 differ. Some tests have a socket there.
+            path = top / f"{next(numbers)}-{name[:25]}"
+            # One that is there is of another run of the fixtures, as tests/mutation.py has many.
+            with suppress(FileExistsError):
+                path.mkdir(0o700)
+                return path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tmp_path_factory, "mktemp", make)

@@ -169,3 +169,12 @@ def test_the_same_seed_chooses_the_same_changes() -> None:
     one, again, other = (chosen_mutants(PROJECT, "hub/roots", 20, seed) for seed in (1, 1, 2))
     assert one == again != other
     assert len(one) == 20
+
+
+def test_processes_that_are_forked_from_one_get_directories_of_their_own(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    first = tmp_path_factory.mktemp("d")
+    number = int(first.name.removesuffix("-d"))
+    (first.parent / f"{number + 1}-d").mkdir()
+    assert tmp_path_factory.mktemp("d").name == f"{number + 2}-d"

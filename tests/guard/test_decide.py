@@ -48,6 +48,8 @@ CATALOGUE = Path(__file__).parent / "data" / "catalogue.jsonl"
 ROWS = [cast("JsonObject", json.loads(line)) for line in CATALOGUE.read_text().splitlines()]
 # What another layer must stop, and what only an operator can decide, is not for the guard alone.
 JUDGED = [row for row in ROWS if row["layer"] == "argument" and "policy" not in row]
+# A test for each row would take far longer than what it tests.
+FAMILIES = sorted({str(row["id"]).rpartition("-")[0] for row in JUDGED})
 OUTSIDE_PATCH = "--- a/x\n+++ b/../../x\n@@ -1 +1 @@\n-a\n+b\n"
 DEFAULT = ToolPolicy()
 
@@ -126,13 +128,18 @@ def tree_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[JsonObject], 
     return lambda row: tree(json.dumps(row.get("fs_setup", [])))
 
 
-@pytest.mark.parametrize("row", JUDGED, ids=[str(row["id"]) for row in JUDGED])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_catalogue_is_judged_as_it_says(
-    row: JsonObject, tree_of: Callable[[JsonObject], Path]
+    family: str, tree_of: Callable[[JsonObject], Path]
 ) -> None:
-    world, arguments = world_of(row, tree_of(row))
-    verdict = judge(arguments, world, schema=row.get("tool_schema"))
-    assert ("deny" if isinstance(verdict, Refused) else "allow") == row["expect"], verdict
+    wrong = dict[str, Admitted | Refused]()
+    for row in JUDGED:
+        if str(row["id"]).rpartition("-")[0] == family:
+            world, arguments = world_of(row, tree_of(row))
+            verdict = judge(arguments, world, schema=row.get("tool_schema"))
+            if ("deny" if isinstance(verdict, Refused) else "allow") != row["expect"]:
+                wrong[str(row["id"])] = verdict
+    assert wrong == {}
 
 
 def test_a_path_is_admitted_only_below_a_root(tmp_path: Path) -> None:

@@ -8,36 +8,39 @@ and other limits: no mark is left).
 
 import json
 import os
+import resource
 import signal
-import subprocess
 import sys
 import time
 
-ASLEEP = "import signal, sys, time; signal.signal(signal.SIGTERM, {}); time.sleep(300)"
-QUIET = subprocess.DEVNULL
-OBEYS, IGNORES = "signal.SIG_DFL", "signal.SIG_IGN"
-
 
 def start(kind: str) -> None:
-    ignores = kind in {"noterm", "lost", "bare", "evader"}
-    command = [sys.executable, "-S", "-c", ASLEEP.format(IGNORES if ignores else OBEYS)]
-    if kind in {"lost", "bare", "evader"}:
-        # The one between starts it in a session of its own, and is gone.
-        env = "None" if kind == "lost" else "{}"
-        code = (
-            "import subprocess, sys; subprocess.Popen(sys.argv[1:], start_new_session=True, "
-            f"env={env})"
-        )
-        if kind == "evader":
-            code = f"from resource import *; setrlimit(RLIMIT_RTTIME, (10**9, 10**9)); {code}"
-        command = [sys.executable, "-S", "-c", code, *command, f"family={os.getpid()}"]
-    subprocess.Popen(  # noqa: S603 - this Python
-        [*command, MARK],
-        stdin=QUIET,
-        stdout=QUIET,
-        stderr=QUIET,
-        start_new_session=kind == "setsid",
-    )
+    """Start a process by a fork alone, which takes less time, if its environment is no other."""
+    if os.fork():
+        return
+    try:
+        become(kind)
+    finally:
+        os._exit(0)
+
+
+def become(kind: str) -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(null, number)
+    is_lost = kind in {"lost", "bare", "evader"}
+    if is_lost and os.fork():
+        return  # the one between is gone
+    if is_lost or kind == "setsid":
+        os.setsid()
+    obeys = kind in {"plain", "setsid"}
+    signal.signal(signal.SIGTERM, signal.SIG_DFL if obeys else signal.SIG_IGN)
+    if kind == "evader":
+        resource.setrlimit(resource.RLIMIT_RTTIME, (10**9, 10**9))
+    if kind in {"bare", "evader"}:
+        command = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)", MARK]
+        os.execve(sys.executable, command, {})  # noqa: S606 - this Python
+    time.sleep(300)
 
 
 def reply(request: object, found: object) -> None:

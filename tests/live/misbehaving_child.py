@@ -10,7 +10,6 @@ import json
 import os
 import resource
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -60,8 +59,9 @@ def close_stdout() -> None:
 
 def leave_stdout_open() -> None:
     """End, while a descendant keeps what this process writes to."""
-    null = subprocess.DEVNULL
-    subprocess.Popen(["/bin/sleep", FOR_LONG], stdin=null, stderr=null)  # noqa: S603 - ours
+    null = os.open(os.devnull, os.O_RDWR)
+    quiet = [(os.POSIX_SPAWN_DUP2, null, number) for number in (0, 2)]
+    os.posix_spawn("/bin/sleep", ["sleep", FOR_LONG], os.environ, file_actions=quiet)
     os._exit(3)
 
 

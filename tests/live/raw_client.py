@@ -182,11 +182,16 @@ class _HttpWire:
 
     async def _read(self, got: httpx2.Response, opened: Callable[[], None] = lambda: None) -> None:
         """Take a stream's events: what a library takes for the end of a line may be in a text."""
-        rest = b""
+        begun = list[bytes]()
         async for chunk in got.aiter_bytes():
             opened()
             opened = lambda: None  # noqa: E731 - once is enough
-            *lines, rest = (rest + chunk).split(b"\n")
+            end, *others = chunk.split(b"\n")
+            begun.append(end)
+            if not others:
+                continue  # joined once it is whole: a line may be many MB
+            lines = [b"".join(begun), *others[:-1]]
+            begun = [others[-1]]
             for line in lines:
                 text = line.removeprefix(b"data:").strip()
                 if line.startswith(b"data:") and text:

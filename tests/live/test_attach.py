@@ -30,7 +30,7 @@ from tests.live.programs import (
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no Unix sockets")
 
-RACES = int(os.environ.get("ATTACH_ROUNDS", "3"))
+RACES = int(os.environ.get("ATTACH_ROUNDS", "1"))
 AT_ONCE = 10
 ON = [False, True]
 

@@ -18,7 +18,7 @@ from tests.live.attaching import AttachedClient, attached, hubs, run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no Unix sockets")
 
-CALLS = int(os.environ.get("CROSSING_CALLS", "2000"))
+CALLS = int(os.environ.get("CROSSING_CALLS", "600"))
 SESSIONS, SETS = 20, 4
 SERVERS = ("one", "two", "three", "four", "five")
 PROGRAM = str(Path(__file__).with_name("environment_child.py"))

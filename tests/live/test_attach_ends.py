@@ -16,7 +16,7 @@ from tests.live.programs import MARK, RECORDER, SOON, alive, config_file
 # ruff: noqa: T201 - how long each round took is what a run with many rounds is for
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are told by /proc")
 
-ROUNDS = int(os.environ.get("ATTACH_ROUNDS", "3"))
+ROUNDS = int(os.environ.get("ATTACH_ROUNDS", "1"))
 EX_TEMPFAIL = 75
 ON = [False, True]
 

@@ -240,7 +240,7 @@ async def test_uvx_fetches_and_runs_a_server(mode: ConfineMode, project: Path) -
 
 # Between the check and the opening
 
-RACES = 200
+RACES = 60
 SWAPPING = """
 import ctypes, os, sys
 first, second = map(os.fsencode, sys.argv[1:])

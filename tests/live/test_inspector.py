@@ -48,7 +48,10 @@ class Inspector:
         return json.loads(done.stdout)
 
 
-@pytest.fixture(params=["run", "attach", "http"])
+WAYS = ["run", "attach", "http"]
+
+
+@pytest.fixture
 def inspect(
     request: pytest.FixtureRequest, tmp_path: Path, npm_program: Callable[[str], str]
 ) -> Inspector:
@@ -67,6 +70,7 @@ def inspect(
     return Inspector(npm_program("mcp-inspector"), tmp_path, entry)
 
 
+@pytest.mark.parametrize("inspect", WAYS, indirect=True)
 def test_the_inspector_lists_and_calls(inspect: Inspector, tree: Path) -> None:
     project = tree / "project"
     names = [tool["name"] for tool in inspect([project], "tools/list")["tools"]]
@@ -81,6 +85,7 @@ def test_the_inspector_lists_and_calls(inspect: Inspector, tree: Path) -> None:
     assert refused["content"] == [{"type": "text", "text": outside(secret, project)}]
 
 
+@pytest.mark.parametrize("inspect", ["http"], indirect=True)
 def test_the_inspector_shows_the_roots_in_force(inspect: Inspector, tree: Path) -> None:
     roots = [tree / "project", tree / "docs"]
     found = inspect(roots, "tools/call", "--tool-name", "get-roots")["structuredContent"]
@@ -89,6 +94,7 @@ def test_the_inspector_shows_the_roots_in_force(inspect: Inspector, tree: Path) 
     assert found["source"] == "client"
 
 
+@pytest.mark.parametrize("inspect", ["attach"], indirect=True)
 def test_an_inspector_without_roots_says_that_it_shares_none(
     inspect: Inspector, tree: Path
 ) -> None:

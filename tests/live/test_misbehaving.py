@@ -81,9 +81,9 @@ class HubOfGoodAndBad:
 def entry_of(kind: str) -> Generator[dict[str, Any]]:
     """Yield the config of a server of this kind; one that is remote runs meanwhile."""
     if kind not in REMOTE_KINDS:
-        yield {"command": sys.executable, "args": [CHILD, kind]}
+        yield {"command": sys.executable, "args": ["-I", "-S", CHILD, kind]}
         return
-    argv = [sys.executable, REMOTE, kind]
+    argv = [sys.executable, "-I", "-S", REMOTE, kind]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as remote:  # noqa: S603 - ours
         assert remote.stdout is not None
         try:

@@ -35,7 +35,7 @@ pytestmark = [
     pytest.mark.usefixtures("hangups"),
 ]
 
-ROUNDS = int(os.environ.get("ORPHAN_ROUNDS", "0"))
+ROUNDS = range(int(os.environ.get("ORPHAN_ROUNDS", "1")))
 CHILDREN = (
     ("child=plain",),
     ("noeof", "noterm", "child=noterm"),
@@ -60,10 +60,6 @@ WAYS = {
 _CALLS = 20
 
 
-def rounds(usual: int) -> range:
-    return range(ROUNDS or usual)
-
-
 class ProcessTree:
     """All processes that carry a mark on their command line, and those that watch over them."""
 
@@ -78,7 +74,7 @@ class ProcessTree:
         servers = {
             f"s{number}": {
                 "command": sys.executable,
-                "args": [program, self.mark, *kinds],
+                "args": ["-I", "-S", program, self.mark, *kinds],
                 "confine": "off" if number % 2 else "auto",
             }
             for number, kinds in enumerate(CHILDREN)
@@ -208,7 +204,7 @@ def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
         process.send_signal(sign)
 
 
-@pytest.mark.parametrize("number", rounds(3))
+@pytest.mark.parametrize("number", ROUNDS)
 def test_a_hub_that_is_killed_leaves_nothing(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,7 +221,7 @@ def test_a_hub_that_is_killed_leaves_nothing(
         assert [*temporary.iterdir()] == []
 
 
-@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("number", ROUNDS)
 def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
     number: int, tmp_path: Path
 ) -> None:
@@ -240,7 +236,7 @@ def test_who_watches_over_children_ends_them_also_when_it_was_stopped(
         assert piped.process.wait(SOON) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("number", rounds(2))
+@pytest.mark.parametrize("number", ROUNDS)
 def test_a_hub_that_is_killed_with_its_watchdog_leaves_only_folders_to_the_next(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,7 +256,7 @@ def test_a_hub_that_is_killed_with_its_watchdog_leaves_only_folders_to_the_next(
         assert [*temporary.glob("roots-hub.*/*")], "nor are those of the hub that runs"
 
 
-@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("number", ROUNDS)
 @pytest.mark.parametrize("way", WAYS)
 def test_a_hub_that_is_told_to_end_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
     with stdio_hub(tmp_path) as (piped, tree):
@@ -271,7 +267,7 @@ def test_a_hub_that_is_told_to_end_leaves_nothing(way: str, number: int, tmp_pat
         print(f"{way}, round {number}: ended after {time.monotonic() - began:.2f} s")
 
 
-@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("number", ROUNDS)
 @pytest.mark.parametrize("signs", [(), (TERM,), (TERM, TERM)], ids=["", "SIGTERM", "twice"])
 def test_a_client_that_goes_leaves_nothing(
     signs: tuple[signal.Signals, ...], number: int, tmp_path: Path
@@ -287,7 +283,7 @@ def test_a_client_that_goes_leaves_nothing(
         print(f"stdin, {len(signs)} signals, {number}: {time.monotonic() - began:.2f} s")
 
 
-@pytest.mark.parametrize("number", rounds(1))
+@pytest.mark.parametrize("number", ROUNDS)
 @pytest.mark.parametrize("way", [*WAYS, "SIGKILL"])
 def test_a_hub_on_http_leaves_nothing(way: str, number: int, tmp_path: Path) -> None:
     with http_hub(tmp_path) as (process, tree):

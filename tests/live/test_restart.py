@@ -35,7 +35,7 @@ from tests.live.test_parked_calls import CHILD, PlainCaller, question
 
 OUTSIDE = "outside the allowed roots"
 FILES = {"command": RECORDER[0], "args": RECORDER[1:], "share": "roots"}
-SESSIONS = int(os.environ.get("RESTART_SESSIONS", "100"))
+SESSIONS = int(os.environ.get("RESTART_SESSIONS", "30"))
 
 
 class Place:
