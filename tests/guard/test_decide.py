@@ -946,12 +946,15 @@ def test_lines_that_a_shell_writes_to_a_file_are_no_paths(  # noqa: PLR0913 - on
         ({"type": "boolean"}, False),
         ({"type": ["string", "null"]}, True),
         ({"anyOf": [_TEXT, {"type": "null"}], "default": None}, True),
+        ({"$ref": "#/$defs/Shell"}, True),
+        ({"type": ["boolean", "string"]}, False),
+        ({"type": "array", "items": _TEXT}, False),
     ],
 )
 def test_a_program_without_a_shell_may_open_the_lines_of_a_command(
     tmp_path: Path, shell: JsonObject, *, admitted: bool
 ) -> None:
-    declared: Json = {"properties": {"command": _TEXT, "shell": shell}}
+    declared: Json = {"properties": {"command": _TEXT, "shell": shell}, "$defs": {"Shell": _TEXT}}
     guard = compile_tool(declared, read_only=False, policy=DEFAULT, name="run_command")
     verdict = decide(tool_call({"command": _LINES}), guard, context(share(tmp_path), tmp_path))
     assert isinstance(verdict, Admitted) is admitted

@@ -169,16 +169,19 @@ def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
 
 
 def said_by_its_name(
-    shape: ArgumentNode, tool: str, schema: JsonObject, elsewhere: Collection[str]
+    shape: ArgumentNode,
+    tool: str,
+    declared: JsonObject,
+    elsewhere: Collection[str],
+    *,
+    is_run: bool,
 ) -> ArgumentNode:
-    """Return the shape with what the tool's name, and an argument `shell`, tell of the others.
+    """Return the shape with what the tool's name tells of its arguments, `declared` in its schema.
 
-    A command that goes `elsewhere` is run in a container.
+    A command that goes `elsewhere` is run in a container. `is_run`: a shell runs it.
     """
     if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
         shape = _looking_for_its_pattern(shape)
-    declared = object_or_empty(schema.get("properties"))
-    is_run = names_shell(tool) or "'string'" in str(declared.get("shell"))  # also `string` or null
     methods = " ".join(str(declared.get(name)) for name in _METHODS)
     session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
     known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)

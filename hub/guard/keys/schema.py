@@ -20,6 +20,7 @@ from hub.guard.keys.key_words import (
     is_tree,
     kind_of_key,
     named_in,
+    names_shell,
     words_of,
 )
 from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden, said_by_its_name
@@ -108,9 +109,20 @@ class _Compiler:
             judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
+        top = self._told(top, object_or_empty(self._schema))
         inner = top.properties.get(self._around)
-        told = said_by_its_name(inner or top, self._tool, self._arguments, self._elsewhere)
-        return replace(top, properties={self._around: told}) if inner else told
+        if inner is None:
+            return top
+        told = self._told(inner, self._arguments)
+        return replace(top, properties={**top.properties, self._around: told})
+
+    def _told(self, node: ArgumentNode, schema: JsonObject) -> ArgumentNode:
+        """Return the node of an object with what the tool's name tells of its members."""
+        declared = object_or_empty(schema.get("properties"))
+        # One that may be true or false may be none, and a list is run without one.
+        shell = _types(self._variants([declared.get("shell")]))
+        is_run = names_shell(self._tool) or shell == {"string"}
+        return said_by_its_name(node, self._tool, declared, self._elsewhere, is_run=is_run)
 
     def _find_arguments(self) -> tuple[str, JsonObject]:
         """Return the schema of the arguments, which may all be members of a single one.
@@ -118,8 +130,8 @@ class _Compiler:
         Before it the name of that one, such as `params`, or nothing.
         """
         top = object_or_empty(self._schema)
-        members = object_or_empty(top.get("properties"))
-        variants = self._variants([*members.values()]) if len(members) == 1 else []
+        members = _parts(self._variants([top]))[0]
+        variants = self._variants(next(iter(members.values()))) if len(members) == 1 else []
         inner = next((one for one in variants if "properties" in one), None)
         return (next(iter(members)), inner) if inner and _is_no_text(variants) else ("", top)
 

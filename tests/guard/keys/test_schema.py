@@ -731,10 +731,34 @@ def test_all_arguments_may_be_in_one_object(
     assert told == compile_schema(flat, {}, tool=tool).properties
 
 
-def test_a_script_may_be_an_object_too() -> None:
-    script: Json = {"type": ["string", "object"], "properties": {"text": _TEXT}}
-    compiled = compile_schema({"properties": {"script": script}}, {}, tool="run_shell")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"script": {"type": ["string", "object"], "properties": {"text": _TEXT}}}},
+        {"properties": {"script": {"type": "object", "properties": {"text": _TEXT}}}},
+        {
+            "properties": {"params": {"type": "object", "properties": {"text": _TEXT}}},
+            "allOf": [{"properties": {"script": _TEXT}}],
+        },
+    ],
+)
+def test_a_script_may_be_an_object_or_stand_beside_one(schema: JsonObject) -> None:
+    compiled = compile_schema(schema, {}, tool="run_shell")
     assert compiled.member("script").kind is Kind.COMMAND
+
+
+def test_an_object_beside_other_arguments_is_not_around_all_of_them() -> None:
+    inner: JsonObject = {"type": "object", "properties": {"owner": _TEXT, "repo": _TEXT}}
+    beside: Json = {"properties": {"params": inner}, "allOf": [{"properties": {"path": _TEXT}}]}
+    assert compile_schema(beside, {}, tool="get_contents").member("path").kind is Kind.PATH
+
+
+def test_the_schema_of_a_shell_may_be_deep() -> None:
+    shell: Json = _TEXT
+    for _ in range(900):
+        shell = {"type": "object", "properties": {"shell": shell}}
+    compiled = compile_schema({"properties": {"shell": shell, "file": _TEXT}}, {})
+    assert compiled.member("file").kind is Kind.PATH
 
 
 @pytest.mark.long
