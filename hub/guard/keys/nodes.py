@@ -13,6 +13,7 @@ from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
+    arguments_elsewhere,
     greps,
     is_label,
     is_script,
@@ -166,6 +167,17 @@ def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
     why = "the tool's name says that it looks for a text"
     text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
     return replace(shape, properties={**shape.properties, "pattern": text})
+
+
+def sent_elsewhere(tool: str, schema: JsonObject) -> Iterator[str]:
+    """Yield the arguments that go to a cluster or to what another one names; none with files."""
+    members, required = object_or_empty(schema.get("properties")), schema.get("required")
+    always = required if isinstance(required, list) else []
+    for key in arguments_elsewhere(tool, members, always):
+        member = object_or_empty(members.get(key))
+        described = str(member.get("description"))
+        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
+            yield key
 
 
 def said_by_its_name(

@@ -13,7 +13,6 @@ from msgspec.structs import force_setattr, replace
 from hub.guard.keys import vocabulary
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
-    arguments_elsewhere,
     found_elsewhere,
     is_label,
     is_plural,
@@ -23,7 +22,14 @@ from hub.guard.keys.key_words import (
     names_shell,
     words_of,
 )
-from hub.guard.keys.nodes import ArgumentNode, node_of_key, nodes_of, overridden, said_by_its_name
+from hub.guard.keys.nodes import (
+    ArgumentNode,
+    node_of_key,
+    nodes_of,
+    overridden,
+    said_by_its_name,
+    sent_elsewhere,
+)
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -71,17 +77,6 @@ def compile_schema(
     return shape
 
 
-def _arguments_elsewhere(tool: str, schema: JsonObject) -> Iterator[str]:
-    """Yield the arguments that go to a cluster or to what another one names; none with files."""
-    members, required = object_or_empty(schema.get("properties")), schema.get("required")
-    always = required if isinstance(required, list) else []
-    for key in arguments_elsewhere(tool, members, always):
-        member = object_or_empty(members.get(key))
-        described = str(member.get("description"))
-        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
-            yield key
-
-
 class _Compiler:
     """Compiles one schema and follows its references.
 
@@ -94,7 +89,7 @@ class _Compiler:
         self._schema, self._tool = schema, tool
         self._left = min(most, _effort_for(schema))
         self._around, self._arguments = self._find_arguments()
-        self._elsewhere = set(_arguments_elsewhere(tool, self._arguments))
+        self._elsewhere = set(sent_elsewhere(tool, self._arguments))
         self._beside = found_elsewhere(object_or_empty(self._arguments.get("properties")))
         self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
@@ -110,14 +105,12 @@ class _Compiler:
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
         top = self._told(top, object_or_empty(self._schema))
-        inner = top.properties.get(self._around)
-        if inner is None:
-            return top
-        told = self._told(inner, self._arguments)
-        return replace(top, properties={**top.properties, self._around: told})
+        if inner := top.properties.get(self._around):
+            told = self._told(inner, self._arguments)
+            top = replace(top, properties={**top.properties, self._around: told})
+        return top
 
     def _told(self, node: ArgumentNode, schema: JsonObject) -> ArgumentNode:
-        """Return the node of an object with what the tool's name tells of its members."""
         declared = object_or_empty(schema.get("properties"))
         # One that may be true or false may be none, and a list is run without one.
         shell = _types(self._variants([declared.get("shell")]))
@@ -297,9 +290,7 @@ def _cost_of(schema: JsonObject) -> int:
 def _parts(
     variants: list[JsonObject],
 ) -> tuple[dict[str, list[Json]], list[Json], list[Json]]:
-    members: dict[str, list[Json]] = {}
-    items: list[Json] = []
-    extra: list[Json] = []
+    members, items, extra = dict[str, list[Json]](), list[Json](), list[Json]()
     for schema in variants:
         if _INSIDE.isdisjoint(schema):
             continue
