@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam
 from hub.catalog.merge import Catalog, Listing
+from hub.children.clients import StaleError
 from hub.children.slot import ChildSlot
 from hub.guard.consent import QUESTION_BUDGET, Wanted, wanted, within
 from hub.guard.containment import CallContext
@@ -183,8 +184,13 @@ class JudgingContext(Struct, eq=False):
         return self._known == self.snapshot.here
 
     async def look_again(self) -> None:
-        """Take a new snapshot, with the roots effective now, unless nothing has changed."""
+        """Take a new snapshot, with the roots effective now, unless nothing has changed.
+
+        Raises: StaleError if the config has changed: the guard may be another one now.
+        """
         effective = await self.session.effective(self.asked.outlet)
+        if self.session.services.operator.version != self.snapshot.version:
+            raise StaleError
         if effective == self.effective and self.is_still_valid():
             return
         slot = self.session.slot_for(self.spec, effective)

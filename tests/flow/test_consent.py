@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import force_setattr
 
+from hub.config.models import HubConfig
 from hub.jsonrpc.messages import Notification
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
@@ -411,3 +412,30 @@ async def test_options_are_refused_where_a_revision_goes(top: Path) -> None:
     async with flow_hub() as hub:
         client = await greeted(hub, top)
         assert not is_refused(text_of(await client.call("read_file", branch="-D")))
+
+
+@pytest.mark.parametrize(
+    ("changed", "questions"),
+    [
+        ({"roots": {"deny": ["x"]}}, 1),
+        ({"guard": {"on_refused": "refuse"}}, 1),
+        ({"servers": {"files": {"command": "files-server", "guard": {"symlinks": "deny"}}}}, 2),
+    ],
+)
+async def test_a_config_that_changes_while_the_user_is_asked_counts(
+    top: Path, changed: dict[str, Any], questions: int
+) -> None:
+    servers = {"files": {"command": "files-server"}}
+    async with flow_hub({"servers": servers, **ASK}) as hub:
+        client = await greeted(hub, top)
+        arguments: JsonObject = {"path": f"{top}/b/x"}
+        id_ = await client.begin("tools/call", {"name": "read_file", "arguments": arguments})
+        await client.until(lambda: len(asked(client)) == 1)
+        new = HubConfig.model_validate({"version": 1, "servers": servers, **ASK, **changed})
+        await hub.running.take(hub.running.own, new)
+        await client.answer(asked(client)[0], ONCE)
+        if questions == 2:
+            await client.until(lambda: len(asked(client)) == 2)
+            await client.answer(asked(client)[1], REFUSE)
+        assert is_refused(text_of(cast("JsonObject", (await client.end(id_))["result"])))
+        assert len(asked(client)) == questions

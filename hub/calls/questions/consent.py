@@ -33,7 +33,8 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
 
     The user is asked only if the policy has `on_refused: ask` and consent could admit the call.
 
-    Raises: InputNeededError if a modern client has to be asked first.
+    Raises: InputNeededError if a modern client has to be asked first; StaleError if the config has
+        changed while the user was asked.
     """
     refused = record.verdict = await case.decide()
     if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
