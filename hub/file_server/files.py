@@ -354,17 +354,29 @@ def unified_diff(path: str, before: str, after: str) -> str:
     if (len(old) - start - end) * (len(new) - start - end) > _MOST_COMPARED:
         lines = f"lines {start + 1} to {len(old) - end}"
         return f"The changes in {path} are too far apart to be shown: {lines}"
-    above, below = max(0, start - _CONTEXT), max(0, end - _CONTEXT)
+    above = max(0, start - _CONTEXT)
+    first = [_Unlike(line) for line in old[above:start]]
+    last = [_Unlike(line) for line in old[len(old) - end :][:_CONTEXT]]
     # No further lines are compared: they are the same.
-    shown = difflib.unified_diff(
-        old[above : len(old) - below], new[above : len(new) - below], path, path, n=_CONTEXT
-    )
+    was = [*first, *old[start : len(old) - end], *last]
+    now = [*first, *new[start : len(new) - end], *last]
+    shown = difflib.unified_diff(was, now, path, path, n=_CONTEXT)
 
     def moved(hunk: re.Match[str]) -> str:
         return f"@@ -{int(hunk[1]) + above}{hunk[2]} +{int(hunk[3]) + above}"
 
     lines = (_HUNK.sub(moved, line) for line in shown)
     return "".join(one if one.endswith("\n") else f"{one}{_NO_END}" for one in lines)
+
+
+class _Unlike(str):
+    """A line that equals no other one: `difflib` passes over lines that are there often."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
 
 def _count_same(one: Iterable[str], other: Iterable[str]) -> int:

@@ -30,6 +30,14 @@ def test_a_diff_is_as_other_programs_show_it(before: str, after: str, shown: str
     assert said == "--- a\n+++ a\n" + shown.format(none="\\ No newline at end of file\n")
 
 
+def test_lines_around_a_change_are_shown_as_unchanged_however_many_are_like_them() -> None:
+    same = "".join(f"{at}\n}}\n" for at in range(150))
+    said = unified_diff(
+        "a", f"old\n{same}old\n}}\n}}\n}}\n}}\n", f"new\n{same}new\n}}\n}}\n}}\n}}\n"
+    )
+    assert said.endswith(" }\n-old\n+new\n }\n }\n }\n")
+
+
 @pytest.mark.live
 @pytest.mark.skipif(PATCH is None, reason="needs patch")
 def test_patch_makes_the_new_text_of_the_old_one(tmp_path: Path) -> None:

@@ -45,7 +45,9 @@ class Proxies:
         self._networks = tuple(ip_network(one, strict=False) for one in trusted)
 
     def includes(self, address: str) -> bool:
-        """Return whether an address is a trusted proxy's."""
+        """Return whether an address is a trusted proxy's, or a network (`network_of`) has one."""
+        if "/" in address:
+            return any(ip_network(address).overlaps(one) for one in self._networks)
         return bool(self._networks) and self._is_trusted(_parsed(address))
 
     def client(self, peer: str | None, headers: RequestHeaders) -> str:

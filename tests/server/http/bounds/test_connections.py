@@ -18,8 +18,10 @@ from hub.server.http.bounds.connections import (
     Limits,
     RefusalLog,
 )
-from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.forwarded import Proxies, network_of
 from tests.kit.loops import virtual_time
+
+PROXIES = ["10.0.0.1", network_of("2001:db8::5")]
 
 
 class One:
@@ -59,7 +61,7 @@ class One:
 @contextmanager
 def limited(connections: int, unproven: int = 100, of_one: int = 100) -> Generator[Connections]:
     limits = Limits(connections=connections, unproven=unproven, unproven_of_one=of_one)
-    yield Connections(limits, RefusalLog(), Proxies(["10.0.0.0/8"]))
+    yield Connections(limits, RefusalLog(), Proxies(["10.0.0.0/8", "2001:db8::5"]))
 
 
 async def test_the_oldest_of_an_address_makes_room_for_the_newest() -> None:
@@ -69,9 +71,10 @@ async def test_the_oldest_of_an_address_makes_room_for_the_newest() -> None:
         assert [one.closed for one in (first, second, third, other)] == [True, False, False, False]
 
 
-async def test_a_proxy_has_many_clients() -> None:
+@pytest.mark.parametrize("address", PROXIES)
+async def test_a_proxy_has_many_clients(address: str) -> None:
     with limited(100, of_one=2) as among:
-        assert not any(one.closed for one in [One(among, "10.0.0.1") for _ in range(9)])
+        assert not any(one.closed for one in [One(among, address) for _ in range(9)])
 
 
 async def test_who_has_the_most_makes_room_for_others() -> None:
@@ -128,9 +131,10 @@ async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() ->
         assert not One(among).is_in
 
 
-async def test_all_connections_of_a_proxy_may_be_in_use() -> None:
+@pytest.mark.parametrize("address", PROXIES)
+async def test_all_connections_of_a_proxy_may_be_in_use(address: str) -> None:
     with limited(8) as among:
-        busy = [One(among, "10.0.0.1").proven() for _ in range(8)]
+        busy = [One(among, address).proven() for _ in range(8)]
         assert not One(among).is_in
         assert not any(one.closed for one in busy)
 
