@@ -181,6 +181,12 @@ CALCULATED = [
     "n=$(ls | wc -l); echo $((n / 2)); (( n > 3 )) && echo many",
 ]
 CALCULATED_OUT = [
+    "sudo ls $((1 / 1))",
+    "npm exec cat $((1 /etc/passwd ))",
+    "echo '$((1 /etc/passwd ))' | xargs cat",
+    'echo "\\$((1 /etc/passwd ))" | xargs cat',
+    "x=1; y='$((1 /etc/passwd ))'; cat $y",
+    "cd . && cat <<'E' | xargs cat\n$((1 /etc/passwd ))\nE",
     "ls $((1 / 1))",  # without a shell that is `ls /`
     "sort leak$((4 / 2))",
     "sort $((4 / 2))leak",

@@ -322,7 +322,12 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
 
 
 _DIVIDED = re.compile(SUM)
-_SETS = re.compile(r"\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)")
+_CALCULATES = re.compile(
+    r"(?:\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)|(?:cd|echo|export|for|if|printf|set|true)\s)"
+    r"(?!.*(?:['\\]|<<))",
+    re.DOTALL,
+)
+"""A command that only a shell runs, or that opens nothing, and that quotes no `$((`."""
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
@@ -353,7 +358,7 @@ def tamed(command: str, *, posix: bool = True) -> str:
         command = without_plain_remarks(command)
     if "<<" in command and _OPENS_NO_LINE.match(command):
         command = without_lines(command)
-    if "$((" in command and (_SETS.match(command) or command.split(None, 1)[0] in OPENS_NOTHING):
+    if "$((" in command and _CALCULATES.match(command):
         command = _DIVIDED.sub("$((0))", command)
     if not _CAN_BE_TAMED.match(command):
         return command
