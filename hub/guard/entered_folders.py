@@ -60,7 +60,7 @@ _SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace
 """Not `set -r`, which forbids `cd`."""
 _KEEP_FOLDERS = re.compile(
     rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
-    r"|git (?:add|commit|diff|fetch|log|pull|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
+    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
     rf"|uv run (?:pytest|ruff|mypy|[\w./]+\.py)|command -v|{_ACTIVATES.pattern})\b|\./)"
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
@@ -106,6 +106,9 @@ def from_entered_folders(
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
     commands = sure_script(command) if not renames_programs(command) else []
+    is_aside = any("&" in {*one.signs, one.after} for one in commands)
+    if is_aside and "mv" in command:  # it may move the folder that another command is in
+        return command
     words = [word.raw for one in commands[:1] for word in one.given]
     words = list(dropwhile(_SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in _IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
@@ -163,7 +166,9 @@ class _Walk:
         self._names, self._pushed = frozenset[str](), _NONE
         self._list = (self._done, self._names)
         self._awaits_do = False
-        self._harm, self._most_harm = 0, max(map(_harm_of, commands), default=0)
+        self._most_harm = max(map(_harm_of, commands), default=0)
+        is_aside = any("&" in {*one.signs, one.after} for one in commands)
+        self._harm = self._most_harm if is_aside else 0
 
     def climbs(self, first: str) -> list[tuple[int, str]] | None:
         """Return what to put before each `..`; None if a loop may start elsewhere the next time."""
@@ -290,7 +295,8 @@ class _Walk:
             self._pushed |= self._entry if program == "pushd" else _NONE
             self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
             return
-        if program == "popd" and not behind:
+        in_loop = any(one.word in _LOOPS for one in self._open)
+        if program == "popd" and not (behind or in_loop):  # what is pushed further on is not known
             self._end(self._pushed, self._entry, command.after)
             return
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):

@@ -1030,7 +1030,6 @@ ENTERED = [
     ". .venv/bin/activate && cd src && python -m pytest && cd ..",
     "source .venv/bin/activate; cd src; pytest; cd ..",
     "command -v x >/dev/null 2>&1 || exit; cd src; make; cd ..",
-    "git pull; cd src; make; cd ..",
     "pushd src && ls .. && popd",
     "pushd src/sub > /dev/null && cat ../a.py && popd && ls",
     "cd src && npm run dev > ../dev.log 2>&1 &\nsleep 3",
@@ -1186,6 +1185,11 @@ ENTERED_OUT = [
     "if cd src & then ls ../private; fi",
     "for i in 1 2; do cd src & ls ../private; done",
     ". ./x; cd src; ls ..",
+    "cd src; for i in 1 2; do popd; cat ../private/x; cd .. && pushd src || exit; done",
+    "cd . && mv src/sub new & cd src/sub && sleep 1 && cat ../../private/x",
+    "cd src/sub && sleep 1 && cat ../../private/x & mv src/sub new",
+    "{ sleep 1; cd src/sub; cat ../private/x; } & rm -r src/sub",
+    "true; git pull . b; cd src/sub; cat ../../private/x",
 ]
 WRITTEN = [
     "git add -A && git commit -F - <<'E'\nSee ../x and /etc/x\nE\ngit push",
