@@ -960,6 +960,12 @@ TEXTS_OUT = [
     "sed -i 's#a# ../private/x #' *.json && npm test",
     "echo 'cat ../private/x' > y && git bisect run sh y",
     "git commit -m '../private/x ' 2>&1 | xargs cat",
+    "sed -n 's/a/b/p' a.txt; echo '../private/x'",
+    "sed -i 's/a/b/' a.txt && git commit -m '../private/x'",
+    "echo 'cat ../private/x' > x.md && cat x.md > .git/hooks/pre-commit && git commit -m x",
+    "echo '\"cat ../private/x\"' > x.json && tee package.json < x.json && npm test",
+    "printf 'cat ../private/x' > x.py && git fetch --upload-pack 'sh x.py' .",
+    "printf 'cat ../private/x' > x.py && go test -exec 'sh x.py' ./...",
 ]
 ENTERED = [
     "cd build && mv ../src/a.py . && cd .. && ls",
@@ -1338,6 +1344,9 @@ OUT = [
     "cd src && ln -s .. z && mv z ../z && ls ../z/",
     "sed 's/a/b/w../x' a.txt",
     "sed 's/a/b/gw../x' a.txt",
+    "sed -n '1e ls /.' a.txt",
+    "python3 -c 'import os; print(os.listdir(\"/.\"))'",
+    "node -e \"fs.readdirSync('/./')\"",
 ]
 
 

@@ -210,14 +210,14 @@ def without_texts(command: str) -> str:
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
     texts += _printed_in(commands) or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
-    # Without a shell `sed` ends at the quote that its script then starts with.
-    opens = first not in OPENS_NOTHING and not (first == "sed" and texts and texts[0][1] == 0)
+    opens = first not in OPENS_NOTHING
     # The texts may have any signs: a message that says `f()` renames nothing.
     rest = cut_out(command, [(one.start, one.start + len(one.raw)) for one, _ in texts])
     if _VARIES.search(rest) or _RUNS_PRINTED.search(rest) or renames_programs(rest):
         return command
     for text, n in reversed(texts):
-        parts = text.raw.split() if opens else []
+        # Without a shell `sed` ends at the quote that its script then starts with.
+        parts = text.raw.split() if opens and (n or first != "sed") else []
         if len(parts) == 1 and n:
             continue
         kept = [f"'{part}'" for part in parts[len(parts) == 1 :] if not _QUOTED_SIGN.search(part)]
@@ -251,6 +251,7 @@ _PRINTS = frozenset({"echo", "printf"})
 _SIGN_OF_PATH = re.compile(r"[/~\\]|\.\.")
 _OPTION_OF_SED = re.compile(r"-[nErszi]+(?:\.[\w.]+)?|''|\"\"")
 """With the empty word that is behind `-i` on some systems."""
+_NO_SCRIPT = re.compile(rf"{SOURCE.pattern}|/dev/null|[\w./-]+\.log")
 
 
 def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
@@ -274,8 +275,10 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
             files += (raw for raw in rest if not _OPTION_OF_SED.fullmatch(raw))
         else:
             others.append(one)
+            is_tee = program == "tee"
+            files += (word.raw for word in one.words[1:] if is_tee or word.operator[-1:] == ">")
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
-    return found if all(map(runs_nothing, others)) or all(map(SOURCE.fullmatch, files)) else []
+    return found if all(map(runs_nothing, others)) or all(map(_NO_SCRIPT.fullmatch, files)) else []
 
 
 _ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")
