@@ -60,7 +60,10 @@ _OPENS_NO_LINE = re.compile(
     rf"(?:cd|gh|kubectl|tail|head|grep|rm|docker build|{DEVELOPS}"
     r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
-"""Not `git -c core.editor=sh`, `git bisect run` or `go test -exec sh`. Tests are code, which is not followed."""
+"""Not `git -c core.editor=sh`, `git bisect run` or `go test -exec sh`.
+
+Tests are code, which is not followed.
+"""
 SOURCE = re.compile(
     r"(?!.*(?:package|\*[^/]*)\.json)[\w./@+*-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb"
     r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)|(?:[\w./-]+/)?Dockerfile"
