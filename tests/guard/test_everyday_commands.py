@@ -1339,6 +1339,7 @@ OUT = [
     "PATH=$HOME/project2/bin:$PATH y",
     "export PATH=/usr/local/go/bin:$PATH; ls ${PATH%%:*}",
     "PATH=/usr/local/go/bin y",
+    f"PATH={'/usr/bin:' * 64} y",  # many ways to match
     "mv src/top top; cat top/x",
     "cp -P src/top top; cat top/x",
     "cd src && ln -s .. z && mv z ../z && ls ../z/",
