@@ -964,6 +964,10 @@ TEXTS_OUT = [
     "sed -i 's/a/b/' a.txt && git commit -m '../private/x'",
     "echo 'cat ../private/x' > x.md && cat x.md > .git/hooks/pre-commit && git commit -m x",
     "echo '\"cat ../private/x\"' > x.json && tee package.json < x.json && npm test",
+    'cat > x.json <<\'E\'\n{"a": "cat ../private/x"}\nE\ncat x.json > package.json && npm test',
+    "echo 'cat ../private/x' > x.md && cat x.md 1> .git/hooks/pre-commit && git commit -m x",
+    "(echo '\"cat ../private/x\"') > package.json; npm test",
+    "git commit -m \"$(cat/../../private/x <<'E'\nE\n)\"",
     "printf 'cat ../private/x' > x.py && git fetch --upload-pack 'sh x.py' .",
     "printf 'cat ../private/x' > x.py && go test -exec 'sh x.py' ./...",
 ]
@@ -1342,9 +1346,12 @@ OUT = [
     f"PATH={'/usr/bin:' * 64} y",  # many ways to match
     "mv src/top top; cat top/x",
     "cp -P src/top top; cat top/x",
+    "ln src/top top; cat top/x",
     "cd src && ln -s .. z && mv z ../z && ls ../z/",
     "sed 's/a/b/w../x' a.txt",
     "sed 's/a/b/gw../x' a.txt",
+    "sed 's%a%b%w../x' a.txt",
+    "sed 's_a_b_mw../x' a.txt",
     "sed -n '1e ls /.' a.txt",
     "python3 -c 'import os; print(os.listdir(\"/.\"))'",
     "node -e \"fs.readdirSync('/./')\"",

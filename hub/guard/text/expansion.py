@@ -86,7 +86,7 @@ _FOLDERS_IN_CODE = (
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
-_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:gpI])[rRwW](?=\.\./)")
+_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:%_~gpImM])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 

@@ -21,7 +21,7 @@ from hub.guard.text.sure_commands import (
     opens_no_line,
     renames_programs,
     runs_nothing,
-    surely_parsed,
+    sure_script,
     with_plain_scripts,
     without_lines,
     without_plain_remarks,
@@ -203,12 +203,14 @@ def without_texts(command: str) -> str:
     if not _HAS_TEXTS.search(command):
         return command
     command = with_plain_scripts(command)
-    commands = surely_parsed(command)
+    script = sure_script(command)
+    commands = [one for one in script if one.given]
     if not commands:
         return command
     first = commands[0].given[0].raw
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
-    texts += _printed_in(commands) or [(text, 0) for text in _edits_by(commands[-1].given)]
+    printed = _printed_in(commands) if commands == script else []  # not `(echo x) > f`
+    texts += printed or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
     opens = first not in OPENS_NOTHING
     # The texts may have any signs: a message that says `f()` renames nothing.
@@ -251,7 +253,6 @@ _PRINTS = frozenset({"echo", "printf"})
 _SIGN_OF_PATH = re.compile(r"[/~\\]|\.\.")
 _OPTION_OF_SED = re.compile(r"-[nErszi]+(?:\.[\w.]+)?|''|\"\"")
 """With the empty word that is behind `-i` on some systems."""
-_NO_SCRIPT = re.compile(rf"{SOURCE.pattern}|/dev/null|[\w./-]+\.log")
 
 
 def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
@@ -268,17 +269,16 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
         if is_printed and [word.raw[:2] for word in one.given[1:2]] != ["-v"]:
             texts = one.given[1:]
         computes = any("$(" in word.raw and not is_literal(word) for word in one.words)
-        if computes or one.after == "|" or not (texts or opens_no_line(one)) or program == "wc":
+        if computes or one.after == "|" or program == "wc":
             return []
         if texts:
             rest = (word.raw for word in one.words[1:] if word not in texts)
             files += (raw for raw in rest if not _OPTION_OF_SED.fullmatch(raw))
         else:
             others.append(one)
-            is_tee = program == "tee"
-            files += (word.raw for word in one.words[1:] if is_tee or word.operator[-1:] == ">")
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
-    return found if all(map(runs_nothing, others)) or all(map(_NO_SCRIPT.fullmatch, files)) else []
+    is_code = all(map(SOURCE.fullmatch, files)) and all(map(opens_no_line, others))
+    return found if is_code or all(map(runs_nothing, others)) else []
 
 
 _ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")
