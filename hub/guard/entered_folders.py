@@ -98,7 +98,6 @@ def from_entered_folders(
     """Return a command with the folder that its `..` start in before them.
 
     `enters`: whether a folder is there, wherever a relative path can start.
-
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
@@ -161,11 +160,9 @@ class _Walk:
         self._commands, self._values, self._enters = commands, values, enters
         self._is_careful = is_careful
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
-        self._entry = self._done
-        self._open = list[_Compound]()
+        self._entry, self._open = self._done, list[_Compound]()
         self._names, self._pushed = frozenset[str](), _NONE
-        self._list = (self._done, self._names)
-        self._awaits_do = False
+        self._awaits_do, self._list = False, (self._done, self._names)
         self._most_harm = max(map(_harm_of, commands), default=0)
         is_aside = any("&" in {*one.signs, one.after} for one in commands)
         self._harm = self._most_harm if is_aside else 0
@@ -188,7 +185,6 @@ class _Walk:
         return found
 
     def _start(self) -> _Places:
-        """Return where the next command starts."""
         if self._sign != "|":  # all commands of a pipe start in one folder
             rest = {"&&": self._done, "||": self._failed}
             self._entry = rest.get(self._sign, self._done | self._failed)
@@ -197,7 +193,6 @@ class _Walk:
         return self._entry
 
     def _end(self, done: _Places, failed: _Places, after: str) -> None:
-        """Note where a command ends."""
         if "|" in {self._sign, after}:  # in another shell, or not
             done, failed = done | self._entry, failed | self._entry
         self._failed = failed | (self._failed if self._sign in {"&&", "|"} else _NONE)
@@ -259,7 +254,6 @@ class _Walk:
         self._failed, self._sign = _NONE, ";"
 
     def _close(self, word: str, command: SimpleCommand | None) -> None:
-        """Note where a command of several ends, with `word`."""
         closes = {"(": {"("}, "fi": {"if"}, "done": _LOOPS, "}": {"{"}}[word]
         if not self._open or self._open[-1].word not in closes:
             raise _LostError
@@ -295,8 +289,8 @@ class _Walk:
             self._pushed |= self._entry if program == "pushd" else _NONE
             self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
             return
-        in_loop = any(one.word in _LOOPS for one in self._open)
-        if program == "popd" and not (behind or in_loop):  # what is pushed further on is not known
+        # In a loop nobody knows what is pushed further on.
+        if program == "popd" and not (behind or _LOOPS & {one.word for one in self._open}):
             self._end(self._pushed, self._entry, command.after)
             return
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):

@@ -48,7 +48,7 @@ _PROGRAMS_ON_PATH = re.compile(rf"(?<=[=:'\"]){_PROGRAMS}:")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    rf"(?:(?:{_PROGRAMS}|(?:\$PWD|\$\{{PWD\}}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+):)*+)"
+    rf"(?:(?:(?=\$){_PROGRAMS}|(?:\$PWD|\$\{{PWD\}}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+):)*)"
     rf"\$(?:PATH|\{{PATH\}})(?::{_PROGRAMS})*(?=[:'\"\s;&|)]|$)(?!.*\bPATH\b)",
     re.ASCII | re.DOTALL,
 )
