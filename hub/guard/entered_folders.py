@@ -121,7 +121,7 @@ def from_entered_folders(
 
 
 class _LostError(Exception):
-    """Nobody knows any more which folder a shell is in."""
+    """Nobody knows any more which folder a shell is in, or what a loop pushes."""
 
 
 class _Compound(Struct):
@@ -160,9 +160,11 @@ class _Walk:
         self._commands, self._values, self._enters = commands, values, enters
         self._is_careful = is_careful
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
-        self._entry, self._open = self._done, list[_Compound]()
+        self._entry = self._done
+        self._open = list[_Compound]()
         self._names, self._pushed = frozenset[str](), _NONE
-        self._awaits_do, self._list = False, (self._done, self._names)
+        self._list = (self._done, self._names)
+        self._awaits_do = False
         self._most_harm = max(map(_harm_of, commands), default=0)
         is_aside = any("&" in {*one.signs, one.after} for one in commands)
         self._harm = self._most_harm if is_aside else 0
@@ -273,7 +275,6 @@ class _Walk:
         self._end(done, failed, command.after if command is not None else "")
 
     def _starts_again(self, starts: _Places, folder: str) -> bool:
-        """Return whether a loop that starts in one of `starts` may start again in `folder`."""
         is_below = self._is_careful and folder[:2] != ".."
         above = [f"{one}/".removeprefix("./") for one in starts]
         return folder in starts or (is_below and any(map(f"{folder}/".startswith, above)))
@@ -289,7 +290,6 @@ class _Walk:
             self._pushed |= self._entry if program == "pushd" else _NONE
             self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
             return
-        # In a loop nobody knows what is pushed further on.
         if program == "popd" and not (behind or _LOOPS & {one.word for one in self._open}):
             self._end(self._pushed, self._entry, command.after)
             return
