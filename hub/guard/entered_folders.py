@@ -60,7 +60,7 @@ _SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace
 """Not `set -r`, which forbids `cd`."""
 _KEEP_FOLDERS = re.compile(
     rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
-    r"|git (?:add|commit|diff|fetch|log|pull|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
+    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
     rf"|uv run (?:pytest|ruff|mypy|[\w./]+\.py)|command -v|{_ACTIVATES.pattern})\b|\./)"
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
@@ -98,7 +98,6 @@ def from_entered_folders(
     """Return a command with the folder that its `..` start in before them.
 
     `enters`: whether a folder is there, wherever a relative path can start.
-
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
@@ -106,6 +105,9 @@ def from_entered_folders(
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
     commands = sure_script(command) if not renames_programs(command) else []
+    is_aside = any("&" in {*one.signs, one.after} for one in commands)
+    if is_aside and "mv" in command:  # it may move the folder that another command is in
+        return command
     words = [word.raw for one in commands[:1] for word in one.given]
     words = list(dropwhile(_SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in _IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
@@ -119,7 +121,7 @@ def from_entered_folders(
 
 
 class _LostError(Exception):
-    """Nobody knows any more which folder a shell is in."""
+    """Nobody knows any more which folder a shell is in, or what a loop pushes."""
 
 
 class _Compound(Struct):
@@ -163,7 +165,9 @@ class _Walk:
         self._names, self._pushed = frozenset[str](), _NONE
         self._list = (self._done, self._names)
         self._awaits_do = False
-        self._harm, self._most_harm = 0, max(map(_harm_of, commands), default=0)
+        self._most_harm = max(map(_harm_of, commands), default=0)
+        is_aside = any("&" in {*one.signs, one.after} for one in commands)
+        self._harm = self._most_harm if is_aside else 0
 
     def climbs(self, first: str) -> list[tuple[int, str]] | None:
         """Return what to put before each `..`; None if a loop may start elsewhere the next time."""
@@ -183,7 +187,6 @@ class _Walk:
         return found
 
     def _start(self) -> _Places:
-        """Return where the next command starts."""
         if self._sign != "|":  # all commands of a pipe start in one folder
             rest = {"&&": self._done, "||": self._failed}
             self._entry = rest.get(self._sign, self._done | self._failed)
@@ -192,7 +195,6 @@ class _Walk:
         return self._entry
 
     def _end(self, done: _Places, failed: _Places, after: str) -> None:
-        """Note where a command ends."""
         if "|" in {self._sign, after}:  # in another shell, or not
             done, failed = done | self._entry, failed | self._entry
         self._failed = failed | (self._failed if self._sign in {"&&", "|"} else _NONE)
@@ -254,7 +256,6 @@ class _Walk:
         self._failed, self._sign = _NONE, ";"
 
     def _close(self, word: str, command: SimpleCommand | None) -> None:
-        """Note where a command of several ends, with `word`."""
         closes = {"(": {"("}, "fi": {"if"}, "done": _LOOPS, "}": {"{"}}[word]
         if not self._open or self._open[-1].word not in closes:
             raise _LostError
@@ -274,7 +275,6 @@ class _Walk:
         self._end(done, failed, command.after if command is not None else "")
 
     def _starts_again(self, starts: _Places, folder: str) -> bool:
-        """Return whether a loop that starts in one of `starts` may start again in `folder`."""
         is_below = self._is_careful and folder[:2] != ".."
         above = [f"{one}/".removeprefix("./") for one in starts]
         return folder in starts or (is_below and any(map(f"{folder}/".startswith, above)))
@@ -290,7 +290,7 @@ class _Walk:
             self._pushed |= self._entry if program == "pushd" else _NONE
             self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
             return
-        if program == "popd" and not behind:
+        if program == "popd" and not (behind or _LOOPS & {one.word for one in self._open}):
             self._end(self._pushed, self._entry, command.after)
             return
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):

@@ -44,6 +44,7 @@ _LIST = re.compile(r"[,;|\s]")
 _OPTION = re.compile(r"!|--?[\w-]*=|-[A-Za-z]|\w+=")
 _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+", re.ASCII)
 _ANYTHING = frozenset({"*", "**"})
+_TOP = re.compile(r"(?<![\w.])/\.")
 _LOCAL = re.compile(r"file:", re.I)
 
 
@@ -162,7 +163,8 @@ class LocalPaths(Struct, frozen=True):
         if kind is Kind.WEAK and text[:2] != "//" and not _BASE64.fullmatch(text):
             return True
         straight = collapse(text, cwd=None, flavour=Flavour.POSIX) or text
-        if not _first(straight):  # a lone slash in a longer text is only punctuation
+        # A lone slash in a longer text is only punctuation; so is `\.` with a slash for its first.
+        if not (straight.strip("/") and (_first(straight) or _TOP.search(value))):
             is_path = kind is Kind.WEAK or bool(text.strip("/. ")) or _LOCAL.search(value)
             return bool(is_path) or self._is_whole(text, value)
         return any(map(self._is_top, {_first(straight), _first(text)}))

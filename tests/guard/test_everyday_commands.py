@@ -181,6 +181,12 @@ CALCULATED = [
     "n=$(ls | wc -l); echo $((n / 2)); (( n > 3 )) && echo many",
 ]
 CALCULATED_OUT = [
+    "sudo ls $((1 / 1))",
+    "npm exec cat $((1 /etc/passwd ))",
+    "echo '$((1 /etc/passwd ))' | xargs cat",
+    'echo "\\$((1 /etc/passwd ))" | xargs cat',
+    "x=1; y='$((1 /etc/passwd ))'; cat $y",
+    "cd . && cat <<'E' | xargs cat\n$((1 /etc/passwd ))\nE",
     "ls $((1 / 1))",  # without a shell that is `ls /`
     "sort leak$((4 / 2))",
     "sort $((4 / 2))leak",
@@ -954,6 +960,16 @@ TEXTS_OUT = [
     "sed -i 's#a# ../private/x #' *.json && npm test",
     "echo 'cat ../private/x' > y && git bisect run sh y",
     "git commit -m '../private/x ' 2>&1 | xargs cat",
+    "sed -n 's/a/b/p' a.txt; echo '../private/x'",
+    "sed -i 's/a/b/' a.txt && git commit -m '../private/x'",
+    "echo 'cat ../private/x' > x.md && cat x.md > .git/hooks/pre-commit && git commit -m x",
+    "echo '\"cat ../private/x\"' > x.json && tee package.json < x.json && npm test",
+    'cat > x.json <<\'E\'\n{"a": "cat ../private/x"}\nE\ncat x.json > package.json && npm test',
+    "echo 'cat ../private/x' > x.md && cat x.md 1> .git/hooks/pre-commit && git commit -m x",
+    "(echo '\"cat ../private/x\"') > package.json; npm test",
+    "git commit -m \"$(cat/../../private/x <<'E'\nE\n)\"",
+    "printf 'cat ../private/x' > x.py && git fetch --upload-pack 'sh x.py' .",
+    "printf 'cat ../private/x' > x.py && go test -exec 'sh x.py' ./...",
 ]
 ENTERED = [
     "cd build && mv ../src/a.py . && cd .. && ls",
@@ -1024,7 +1040,6 @@ ENTERED = [
     ". .venv/bin/activate && cd src && python -m pytest && cd ..",
     "source .venv/bin/activate; cd src; pytest; cd ..",
     "command -v x >/dev/null 2>&1 || exit; cd src; make; cd ..",
-    "git pull; cd src; make; cd ..",
     "pushd src && ls .. && popd",
     "pushd src/sub > /dev/null && cat ../a.py && popd && ls",
     "cd src && npm run dev > ../dev.log 2>&1 &\nsleep 3",
@@ -1180,6 +1195,11 @@ ENTERED_OUT = [
     "if cd src & then ls ../private; fi",
     "for i in 1 2; do cd src & ls ../private; done",
     ". ./x; cd src; ls ..",
+    "cd src; for i in 1 2; do popd; cat ../private/x; cd .. && pushd src || exit; done",
+    "cd . && mv src/sub new & cd src/sub && sleep 1 && cat ../../private/x",
+    "cd src/sub && sleep 1 && cat ../../private/x & mv src/sub new",
+    "{ sleep 1; cd src/sub; cat ../private/x; } & rm -r src/sub",
+    "true; git pull . b; cd src/sub; cat ../../private/x",
 ]
 WRITTEN = [
     "git add -A && git commit -F - <<'E'\nSee ../x and /etc/x\nE\ngit push",
@@ -1323,11 +1343,18 @@ OUT = [
     "PATH=$HOME/project2/bin:$PATH y",
     "export PATH=/usr/local/go/bin:$PATH; ls ${PATH%%:*}",
     "PATH=/usr/local/go/bin y",
+    f"PATH={'/usr/bin:' * 64} y",  # many ways to match
     "mv src/top top; cat top/x",
     "cp -P src/top top; cat top/x",
+    "ln src/top top; cat top/x",
     "cd src && ln -s .. z && mv z ../z && ls ../z/",
     "sed 's/a/b/w../x' a.txt",
     "sed 's/a/b/gw../x' a.txt",
+    "sed 's%a%b%w../x' a.txt",
+    "sed 's_a_b_mw../x' a.txt",
+    "sed -n '1e ls /.' a.txt",
+    "python3 -c 'import os; print(os.listdir(\"/.\"))'",
+    "node -e \"fs.readdirSync('/./')\"",
 ]
 
 

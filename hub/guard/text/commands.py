@@ -67,7 +67,9 @@ _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
 _LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
-MOVES_LINKS = re.compile(r"(?<![\w.-])(?:mv|tar|rsync|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL)
+MOVES_LINKS = re.compile(
+    r"(?<![\w.-])(?:mv|tar|rsync|link|ln(?! .*-\w*s)|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL
+)
 """A command that may move or copy a link as it is."""
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""

@@ -48,7 +48,7 @@ _PROGRAMS_ON_PATH = re.compile(rf"(?<=[=:'\"]){_PROGRAMS}:")
 _OWN_SEARCH_PATH = re.compile(
     # Behind other words or in quotes a shell may split it, or hand it on.
     r"((?:\w+ -\w*c ['\"])?(?:[\w./ -]*(?:&&|;))?\s*(?:export |env )?['\"]?PATH=['\"]?"
-    rf"(?:(?:{_PROGRAMS}|(?:\$PWD|\$\{{PWD\}}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+):)*)"
+    rf"(?:(?:(?=\$){_PROGRAMS}|(?:\$PWD|\$\{{PWD\}}|\$\(npm root\))?[^\s:;&|<>()`'\"$]*+):)*)"
     rf"\$(?:PATH|\{{PATH\}})(?::{_PROGRAMS})*(?=[:'\"\s;&|)]|$)(?!.*\bPATH\b)",
     re.ASCII | re.DOTALL,
 )
@@ -86,7 +86,7 @@ _FOLDERS_IN_CODE = (
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
-_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:gpI])[rRwW](?=\.\./)")
+_FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:%_~gpImM])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
 _UPSTREAM = re.compile(r"(?<=[\w\s]@)\{(?:u|upstream|push|\d{1,3})\}", re.ASCII)
 

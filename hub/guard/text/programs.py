@@ -21,7 +21,7 @@ from hub.guard.text.sure_commands import (
     opens_no_line,
     renames_programs,
     runs_nothing,
-    surely_parsed,
+    sure_script,
     with_plain_scripts,
     without_lines,
     without_plain_remarks,
@@ -203,21 +203,23 @@ def without_texts(command: str) -> str:
     if not _HAS_TEXTS.search(command):
         return command
     command = with_plain_scripts(command)
-    commands = surely_parsed(command)
+    script = sure_script(command)
+    commands = [one for one in script if one.given]
     if not commands:
         return command
     first = commands[0].given[0].raw
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
-    texts += _printed_in(commands) or [(text, 0) for text in _edits_by(commands[-1].given)]
+    printed = _printed_in(commands) if commands == script else []  # not `(echo x) > f`
+    texts += printed or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
-    # Without a shell `sed` ends at the quote that its script then starts with.
-    opens = first not in OPENS_NOTHING and not (first == "sed" and texts and texts[0][1] == 0)
+    opens = first not in OPENS_NOTHING
     # The texts may have any signs: a message that says `f()` renames nothing.
     rest = cut_out(command, [(one.start, one.start + len(one.raw)) for one, _ in texts])
     if _VARIES.search(rest) or _RUNS_PRINTED.search(rest) or renames_programs(rest):
         return command
     for text, n in reversed(texts):
-        parts = text.raw.split() if opens else []
+        # Without a shell `sed` ends at the quote that its script then starts with.
+        parts = text.raw.split() if opens and (n or first != "sed") else []
         if len(parts) == 1 and n:
             continue
         kept = [f"'{part}'" for part in parts[len(parts) == 1 :] if not _QUOTED_SIGN.search(part)]
@@ -267,7 +269,7 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
         if is_printed and [word.raw[:2] for word in one.given[1:2]] != ["-v"]:
             texts = one.given[1:]
         computes = any("$(" in word.raw and not is_literal(word) for word in one.words)
-        if computes or one.after == "|" or not (texts or opens_no_line(one)) or program == "wc":
+        if computes or one.after == "|" or program == "wc":
             return []
         if texts:
             rest = (word.raw for word in one.words[1:] if word not in texts)
@@ -275,7 +277,8 @@ def _printed_in(commands: list[SimpleCommand]) -> list[tuple[CommandWord, int]]:
         else:
             others.append(one)
         found += ((text, n) for text in texts if _SIGN_OF_PATH.search(text.raw))
-    return found if all(map(runs_nothing, others)) or all(map(SOURCE.fullmatch, files)) else []
+    is_code = all(map(SOURCE.fullmatch, files)) and all(map(opens_no_line, others))
+    return found if is_code or all(map(runs_nothing, others)) else []
 
 
 _ONLY_PRINTS = re.compile(r"'(?![^']*(?:getline|system|ARG|ENVIRON|[|<>@]|\s/))[^']*'")
@@ -322,7 +325,12 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
 
 
 _DIVIDED = re.compile(SUM)
-_SETS = re.compile(r"\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)")
+_CALCULATES = re.compile(
+    r"(?:\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)|(?:cd|echo|export|for|if|printf|set|true)\s)"
+    r"(?!.*(?:['\\]|<<))",
+    re.DOTALL,
+)
+"""A command that only a shell runs, or that opens nothing, and that quotes no `$((`."""
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
@@ -353,7 +361,7 @@ def tamed(command: str, *, posix: bool = True) -> str:
         command = without_plain_remarks(command)
     if "<<" in command and _OPENS_NO_LINE.match(command):
         command = without_lines(command)
-    if "$((" in command and (_SETS.match(command) or command.split(None, 1)[0] in OPENS_NOTHING):
+    if "$((" in command and _CALCULATES.match(command):
         command = _DIVIDED.sub("$((0))", command)
     if not _CAN_BE_TAMED.match(command):
         return command

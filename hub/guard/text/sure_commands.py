@@ -30,6 +30,7 @@ _PLAIN_NAME = re.compile(r"[\w./-]+")
 _PLAIN_WORD = re.compile(rf"{_PLAIN_NAME.pattern}|\"\$\w+\"")
 _RUNS = re.compile(r"\$\(|`|\\\n")
 """Signs that a shell runs something in lines, or joins two of them, which may end there."""
+_OF_LINES = re.compile(r"\"\$\(cat *<<")
 _OF_DOCUMENT = frozenset({"<<", "<<-"})
 _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
 _STREAM = re.compile(r"\d")
@@ -56,15 +57,20 @@ DEVELOPS = (
     r"|npx (?:eslint|jest|mocha|playwright|prettier|tsc|vitest)|node --test"
 )
 _OPENS_NO_LINE = re.compile(
+    r"(?!.* -\S*(?:exec|output|pack\b|tool|shell))"
     rf"(?:cd|gh|kubectl|tail|head|grep|rm|docker build|{DEVELOPS}"
     r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
-"""Not `git -c core.editor=sh`, or `git bisect run`. Tests are code, which is not followed."""
+"""Not `git -c core.editor=sh`, `git bisect run` or `go test -exec sh`.
+
+Tests are code, which is not followed.
+"""
 SOURCE = re.compile(
     r"(?!.*(?:package|\*[^/]*)\.json)[\w./@+*-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb"
     r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)|(?:[\w./-]+/)?Dockerfile"
 )
 """A file that is no script of a shell, and has none in it; or several: `src/*.py`."""
+_NO_SCRIPT = re.compile(rf"{SOURCE.pattern}|/dev/null|[\w./-]+\.log")
 _READS_ONE = (["", "<<"], ["", "<<-"])
 """The operators before the words of `cat <<E`."""
 _OF_SHELL = re.compile(
@@ -132,7 +138,7 @@ def is_literal(word: CommandWord) -> bool:
     """
     if _LITERAL.fullmatch(word.raw):
         return True
-    if word.raw[:6] != '"$(cat' or word.raw[-2:] != ')"':
+    if not _OF_LINES.match(word.raw) or word.raw[-2:] != ')"':
         return False
     script = parsed(word.raw[3:-2])
     run = [one for one in script.commands if one.lines_of is None]
@@ -195,10 +201,12 @@ def runs_nothing(command: SimpleCommand) -> bool:
 def opens_no_line(command: SimpleCommand) -> bool:
     """Return whether a command takes lines for a text or for source code, and runs no others."""
     given = " ".join(word.raw for word in command.given)
+    written = [one.raw for one in command.words if one.operator[-1:] == ">"]
+    written += [word.raw for word in command.given[1:] if given[:4] == "tee "]
+    is_code = all(map(_NO_SCRIPT.fullmatch, written))
     if not any(word.operator in _OF_DOCUMENT for word in command.words):
-        return runs_nothing(command) or _OPENS_NO_LINE.match(given) is not None
-    written = (word.raw for word in command.words if word.operator in {">", ">>"})
-    is_code = runs_nothing(command) and any(map(SOURCE.fullmatch, written))
+        return is_code and (runs_nothing(command) or _OPENS_NO_LINE.match(given) is not None)
+    is_code = is_code and runs_nothing(command) and any(map(SOURCE.fullmatch, written))
     return is_code or (command.after != "|" and _TAKES_TEXT.fullmatch(given) is not None)
 
 
