@@ -185,7 +185,7 @@ def _holder(number: int) -> str:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == number:
                     owners[f"socket:[{fields[9]}]"] = int(fields[7])
-    hidden = ""
+    hubs: list[str] = []
     for process in Path("/proc").glob("[0-9]*") if owners else ():
         with suppress(OSError):
             named = f"process {process.name} ({_program_of(process)})"
@@ -193,8 +193,8 @@ def _holder(number: int) -> str:
                 if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
                     return named
             except PermissionError:  # a hub shows its files to root only
-                hidden = named if named.endswith("(roots-hub)") else hidden
-    return hidden if hidden and os.getuid() in owners.values() else ""
+                hubs += [named] if named.endswith("(roots-hub)") else []
+    return " or ".join(hubs) if os.getuid() in owners.values() else ""
 
 
 def _program_of(process: Path) -> str:

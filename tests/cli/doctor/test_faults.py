@@ -8,7 +8,9 @@ import base64
 import json
 import re
 import socket
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +340,30 @@ def test_a_port_in_use_is_named_with_its_holder(patient: Patient) -> None:
         assert found["about"] == "port"
         assert found["level"] == "problem"
         assert patient.found(after=_carried_out(found["fix"])) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_none_of_several_hubs_that_hide_their_files_is_picked(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = Path.iterdir
+
+    def hidden(path: Path) -> Iterator[Path]:
+        if path.match("/proc/*/fd"):
+            raise PermissionError
+        return listed(path)
+
+    monkeypatch.setattr(Path, "iterdir", hidden)
+    hubs = [subprocess.Popen(["/roots-hub", "60"], executable="/bin/sleep") for _ in range(2)]
+    try:
+        with socket.create_server(("127.0.0.1", patient.port)):
+            told = patient.run().stdout
+    finally:
+        for one in hubs:
+            one.kill()
+            one.wait()
+    (line,) = [one for one in told.splitlines() if "a hub serves there" in one]
+    assert all(f"process {one.pid} (roots-hub)" in line for one in hubs)
 
 
 def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:
