@@ -22,6 +22,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.roots.roots import RootSet
 from hub.server import stdio
 from hub.server.connection import ConnectionFactory
+from hub.server.http import app as http_app
 from hub.server.http import serve as serving
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption import SessionIds
@@ -52,8 +53,9 @@ class Served:
         self.usage: UsageByPrincipal | None = None
         self.port = 0
         self.meanwhile: Callable[[], None] | None = None
-        monkeypatch.setattr(stdio, "serve_stdio", self._stdio)
-        monkeypatch.setattr(serving, "serve_http", self._http)
+        fakes = [(stdio, "serve_stdio", self._stdio), (serving, "serve_http", self._http)]
+        for where, name, fake in [*fakes, (http_app, "HttpServer", self._app)]:
+            monkeypatch.setattr(where, name, fake)
 
     async def _note_services(self, open_connection: ConnectionFactory) -> None:
         async with anyio.create_task_group() as tasks:
@@ -69,27 +71,34 @@ class Served:
             self.meanwhile()
             await anyio.sleep_forever()
 
-    async def _http(  # noqa: PLR0913 - as serve_http has it
+    def _app(  # noqa: PLR0913 - as HttpServer has it
         self,
         open_connection: ConnectionFactory,
         keeper: AccessCheck,
-        listener: socket.socket,
         *,
         path: str,
         poll_after: float,
         proxies: Proxies,
         ids: SessionIds,
-        drain: float,
         usage: UsageByPrincipal | None,
+    ) -> ConnectionFactory:
+        self.keeper, self.path, self.ids, self.usage = keeper, path, ids, usage
+        self.poll_after, self.proxies = poll_after, proxies
+        return open_connection
+
+    async def _http(
+        self,
+        app: ConnectionFactory,
+        listener: socket.socket,
+        *,
+        drain: float,
         ready: Callable[[], None],
         shutdown: Shutdown,
     ) -> None:
         with listener:
             self.ways.append("http")
-            await self._note_services(open_connection)
-            self.keeper, self.path, self.port = keeper, path, listener.getsockname()[1]
-            self.poll_after, self.proxies = poll_after, proxies
-            self.ids, self.drain, self.usage = ids, drain, usage
+            await self._note_services(app)
+            self.port, self.drain = listener.getsockname()[1], drain
             ready()
 
     @property

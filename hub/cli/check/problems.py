@@ -1,4 +1,4 @@
-"""What `check` finds wrong with a config that loads: programs, folders, secrets, names of tools.
+"""What `check` finds wrong with a config that loads: programs, folders, secrets, tokens, names.
 
 Nothing is run.
 """

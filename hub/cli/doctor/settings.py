@@ -185,7 +185,7 @@ def _holder(number: int) -> str:
                 fields = line.split()
                 if fields[3] == "0A" and int(fields[1].rpartition(":")[2], 16) == number:
                     owners[f"socket:[{fields[9]}]"] = int(fields[7])
-    hidden = ""
+    hubs: list[str] = []
     for process in Path("/proc").glob("[0-9]*") if owners else ():
         with suppress(OSError):
             named = f"process {process.name} ({_program_of(process)})"
@@ -193,8 +193,8 @@ def _holder(number: int) -> str:
                 if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
                     return named
             except PermissionError:  # a hub shows its files to root only
-                hidden = named if named.endswith("(roots-hub)") else hidden
-    return hidden if hidden and os.getuid() in owners.values() else ""
+                hubs += [named] if named.endswith("(roots-hub)") else []
+    return " or ".join(hubs) if os.getuid() in owners.values() else ""
 
 
 def _program_of(process: Path) -> str:
@@ -223,7 +223,12 @@ def tokens(scene: Scene) -> Iterator[Finding]:
         new = _NEW if scene.which("openssl") else _NEW_WITHOUT_OPENSSL
         yield Finding("warning", "token", "HUB_TOKEN", what, new)
     for config in scene.configs:
-        for one in () if config.config is None else token_problems(config.config):
+        if config.config is None:
+            continue
+        own = config.config.listen.token
+        for one in token_problems(config.config):
+            if one.where == "listen.token" and own and own.get_secret_value() == given:
+                continue  # told as HUB_TOKEN: it is written as ${HUB_TOKEN}
             fix = one.fix.replace("roots-hub", scene.hub, 1)
             line = f"prints another one, and its line for {config.name}."
             yield replace(one, fix=f"{fix} {line}")

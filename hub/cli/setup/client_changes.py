@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import stat
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -61,14 +62,19 @@ class FileChange(Struct, frozen=True):
 def read_client(file: ClientFile) -> str | None:
     """Return the text of a client's file, without a byte order mark; None if there is no file.
 
-    Raises: ConfigError if it cannot be read, or not parsed.
+    Raises:
+        StartError: no file can be there.
+        ConfigError: it cannot be read, or not parsed.
     """
     try:
-        file.path.stat()
+        if stat.S_ISDIR(file.path.stat().st_mode):
+            raise StartError(f"{file.path}: is a directory", "Put a file there.")
     except (FileNotFoundError, NotADirectoryError):  # such as below a HOME of /dev/null
         return None
-    except OSError:
+    except PermissionError:
         pass  # told when it is read
+    except OSError as exc:
+        raise StartError(f"{file.path}: {exc.strerror}", "Put a file there.") from None
     text = text_in(file.path, str(file.path))
     if text.strip() and not _is_only_comments(text, file):
         Document(str(file.path), text, file.form)
@@ -93,8 +99,8 @@ def to_install(
 
     Raises: StartError or ConfigError if that is not possible.
     """
-    path = file.path.resolve()
-    text, known = read_client(file), record.of(path)
+    text, path = read_client(file), file.path.resolve()
+    known = record.of(path)
     base = text or ""
     servers = section_of(parsed(base, file.form), file.section)
     moved = list(moved)
@@ -134,8 +140,8 @@ def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChan
 
     Raises: StartError or ConfigError if that is not possible.
     """
-    path = file.path.resolve()
-    text, known = read_client(file), record.of(path)
+    text, path = read_client(file), file.path.resolve()
+    known = record.of(path)
     if text is None:
         return None if known is None else FileChange(file, path, None, None, known, None)
     if known is None:

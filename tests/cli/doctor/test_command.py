@@ -41,6 +41,13 @@ def test_a_users_token_that_is_easy_to_guess_is_named_and_a_hash_is_not(patient:
     assert "/roots-hub token new anna prints another one" in found["fix"]
 
 
+def test_a_token_of_the_environment_that_is_easy_to_guess_is_named_once(patient: Patient) -> None:
+    patient.variables |= {"HUB_TOKEN": "hunter2"}
+    patient.change("listen: {", 'listen: {token: "${HUB_TOKEN}", ')
+    (found,) = [one for one in patient.found() if "is easy to guess" in one["what"]]
+    assert found["where"] == "HUB_TOKEN"
+
+
 def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
     patient.change('fallback: ["%HOME/work"]', 'fallback: ["%HOME/work", "/etc"]')
     (found,) = [one for one in patient.found() if one["about"] == "folders"]

@@ -8,7 +8,10 @@ import base64
 import json
 import re
 import socket
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -338,6 +341,38 @@ def test_a_port_in_use_is_named_with_its_holder(patient: Patient) -> None:
         assert found["about"] == "port"
         assert found["level"] == "problem"
         assert patient.found(after=_carried_out(found["fix"])) == []
+
+
+_HIDDEN = """import ctypes, socket, sys
+ctypes.CDLL(None).prctl(4, 0)
+kept = socket.create_server(("127.0.0.1", int(sys.argv[2])))
+print(flush=True)
+sys.stdin.read()"""
+"""A process that hides its files, as a hub does, and listens."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_none_of_several_hubs_that_hide_their_files_is_picked(patient: Patient) -> None:
+    with ExitStack() as stack:
+        hubs: list[int] = []
+        for port in (patient.port, 0):
+            started = [sys.executable, "-c", _HIDDEN, "roots-hub", str(port)]
+            hub = stack.enter_context(
+                subprocess.Popen(  # noqa: S603 - this Python
+                    started, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )
+            assert hub.stdout is not None
+            assert hub.stdout.readline() == b"\n"
+            hubs.append(hub.pid)
+        try:
+            Path(f"/proc/{hubs[0]}/fd/0").readlink()
+        except PermissionError:
+            told = patient.run().stdout
+        else:
+            pytest.skip("this user sees the files of all processes")
+    (line,) = [one for one in told.splitlines() if "a hub serves there" in one]
+    assert all(f"process {one} (roots-hub)" in line for one in hubs)
 
 
 def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:

@@ -237,6 +237,20 @@ def test_a_file_that_cannot_be_changed_stays(
     assert cursor.read_bytes() == content
 
 
+@pytest.mark.parametrize("command", ["install", "uninstall"])
+def test_where_no_file_can_be_is_told(
+    home: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    path = home / ".cursor" / "mcp.json"
+    path.mkdir()
+    assert main([command, "cursor", "--yes"]) == 1
+    assert "mcp.json: is a directory\n  Put a file there.\n" in capsys.readouterr().out
+    path.rmdir()
+    path.symlink_to(path)
+    assert main([command, "cursor", "--yes"]) == 1
+    assert "mcp.json: Too many levels of symbolic links\n" in capsys.readouterr().out
+
+
 def test_an_entry_that_was_edited_stays_and_the_difference_is_shown(
     cursor: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
