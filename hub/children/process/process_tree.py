@@ -98,11 +98,10 @@ class ProcessTree:
         Raises: OSError or ValueError if it cannot be started.
         """
         for _ in range(_TRIES):
-            self._supervisor.prepare()
+            mark = self._mark = self._supervisor.next_mark()  # a new fork server if one has ended
             server = self._supervisor.server
             if not isinstance(server, ForkServerClient):
                 return self.start_here(argv, env, cwd, streams)
-            mark = self._mark = self._supervisor.next_mark()
             marked = {**env, VARIABLE: mark.text}
             request = encode(argv, marked.items(), cwd, mark.limit)
             try:

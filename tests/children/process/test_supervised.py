@@ -329,6 +329,10 @@ async def test_without_a_fork_server_a_child_is_the_hubs_own() -> None:
     class EndingForkServer(ForkServerClient):
         program = os.devnull  # a program that ends at once
 
+        @property
+        def is_there(self) -> bool:
+            return False
+
     async with kept(fork_server=EndingForkServer) as supervisor:
         tree = ProcessTree(supervisor)
         spawned = await begin(tree, SLEEPS)
