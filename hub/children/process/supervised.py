@@ -328,6 +328,8 @@ class ForkServerClient(Watchdog):
 
     async def _fork(self, descriptors: tuple[int, ...]) -> None:
         while True:
+            if self._hub.fileno() < 0:  # it had ended, and another one was started since
+                raise LostForkServerError
             try:
                 socket.send_fds(self._hub, [b"fork"], descriptors)
             except BlockingIOError:

@@ -25,7 +25,13 @@ from hub.children.process import subreaper
 from hub.children.process.process import when_ended
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor, ProcessTree
 from hub.children.process.subreaper import children_of, encode
-from hub.children.process.supervised import ForkServerClient, Spawned, Supervised, spawn
+from hub.children.process.supervised import (
+    ForkServerClient,
+    LostForkServerError,
+    Spawned,
+    Supervised,
+    spawn,
+)
 from hub.children.process.watchdog import HAS_PROC, child_of, row, start_of
 from hub.system.shutdown import Shutdown
 
@@ -344,6 +350,16 @@ async def test_without_a_fork_server_a_child_is_the_hubs_own() -> None:
         assert await anyio.to_thread.run_sync(spawned.popen.wait) == -signal.SIGTERM
         spawned.close()
         assert start_of(spawned.popen.pid) is None
+
+
+async def test_a_fork_server_that_was_closed_meanwhile_is_lost() -> None:
+    async with kept() as supervisor:
+        supervisor.next_mark()
+        server = supervisor.server
+        assert isinstance(server, ForkServerClient)
+        server.close()
+        with pytest.raises(LostForkServerError):
+            await server.start(b"", (0, 1, 2))
 
 
 async def test_a_fork_server_that_does_not_answer_is_given_up(tmp_path: Path) -> None:
