@@ -7,12 +7,12 @@ session, so that no client can name an event of another session.
 from __future__ import annotations
 
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from hub.jsonrpc.rated_log import RatedLog
 from hub.jsonrpc.requests import PendingRequests
@@ -57,11 +57,18 @@ class StoredEvent(Struct, frozen=True):
     chunk: bytes
 
 
+class _Share(Struct, eq=False):
+    """What the journals of one owner store together; those that store nothing are not here."""
+
+    bytes: int = 0
+    journals: set[Journal] = field(default_factory=set["Journal"])
+
+
 class EventStore:
     """Limits what the journals store: all sessions `max_bytes` together, and each one's share.
 
     Beyond that the owner whose sessions store most gives up its oldest events. `give_back` returns
-    free memory to the system. Journals that store nothing are not known here.
+    free memory to the system.
     """
 
     def __init__(
@@ -78,7 +85,7 @@ class EventStore:
         self._max_bytes = max_bytes
         self.max_session_bytes, self.max_session_events = max_session_bytes, max_session_events
         self._bytes = self._peak = 0
-        self._journals: set[Journal] = set()
+        self._shares: dict[str, _Share] = {}
         self.serials = count()
 
     def journal(self, owner: str = "") -> Journal:
@@ -87,28 +94,23 @@ class EventStore:
 
     def took(self, journal: Journal, event: StoredEvent) -> None:
         """Count a journal's new event, and make room for it."""
-        self._journals.add(journal)
+        share = self._shares.setdefault(journal.owner, _Share())
+        share.journals.add(journal)
+        share.bytes += len(event.chunk)
         self._bytes += len(event.chunk)
         self._peak = max(self._peak, self._bytes)
         while self._bytes > self._max_bytes:
-            fullest = self._of_who_stores_most()
-            oldest = min(one.kept[0].serial for one in fullest)
+            fullest = max(self._shares.values(), key=lambda one: one.bytes)
+            oldest = min(one.kept[0].serial for one in fullest.journals)
             # Many sessions take long to look through, so not for each of many small events.
             last = oldest + (event.serial - oldest) // 32
-            for one in fullest:
+            for one in [*fullest.journals]:
                 while one.kept and one.kept[0].serial <= last:
                     one.drop_oldest()
 
-    def _of_who_stores_most(self) -> list[Journal]:
-        stored = Counter[str]()
-        for one in self._journals:
-            stored[one.owner] += one.bytes
-        ((owner, _),) = stored.most_common(1)
-        return [one for one in self._journals if one.owner == owner]
-
     def expire(self) -> None:
         """Drop the events that are too old; at half of the peak, memory goes back to the system."""
-        for journal in [*self._journals]:
+        for journal in [one for share in self._shares.values() for one in share.journals]:
             while journal.kept and not journal.is_fresh(journal.kept[0]):
                 journal.drop_oldest()
         if self._peak >= MUCH and self._bytes <= self._peak // 2:
@@ -117,13 +119,17 @@ class EventStore:
 
     def dropped(self, journal: Journal, event: StoredEvent) -> None:
         """Count an event no longer: its journal has dropped it."""
+        share = self._shares[journal.owner]
+        share.bytes -= len(event.chunk)
         self._bytes -= len(event.chunk)
         if not journal.kept:
-            self._journals.discard(journal)
+            share.journals.discard(journal)
+        if not share.journals:
+            del self._shares[journal.owner]
 
 
 class Journal:
-    """The latest events of one session (`kept`, of `bytes` together), as they were made.
+    """The latest events of one session (`kept`), in the order in which they were made.
 
     `pending`: what the session's client was asked and has not answered. `log` is for lines about
     the client.
@@ -135,16 +141,16 @@ class Journal:
         self.pending = PendingRequests()
         self.kept: deque[StoredEvent] = deque()
         self._store = store
-        self.bytes = 0
+        self._bytes = 0
 
     def add(self, id_: EventId, chunk: bytes) -> None:
         """Store one event."""
         event = StoredEvent(next(self._store.serials), self._store.clock(), id_, chunk)
         self.kept.append(event)
-        self.bytes += len(chunk)
+        self._bytes += len(chunk)
         self._store.took(self, event)
         limits = self._store
-        while self.bytes > limits.max_session_bytes or len(self.kept) > limits.max_session_events:
+        while self._bytes > limits.max_session_bytes or len(self.kept) > limits.max_session_events:
             self.drop_oldest()
 
     def has(self, id_: EventId) -> bool:
@@ -181,5 +187,5 @@ class Journal:
     def drop_oldest(self) -> None:
         """Drop the oldest event; there must be one."""
         event = self.kept.popleft()
-        self.bytes -= len(event.chunk)
+        self._bytes -= len(event.chunk)
         self._store.dropped(self, event)
