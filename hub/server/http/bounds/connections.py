@@ -124,6 +124,7 @@ class Connections:
         self._proxies = proxies or Proxies()
         self._all: dict[OpenConnection, None] = {}
         self._count: Counter[str] = Counter()
+        self._most = ""  # the last address that came to have more than half of all
         self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
 
@@ -141,6 +142,8 @@ class Connections:
         self._make_room_unproven(one.address)
         self._all[one] = None
         self._count[one.address] += 1
+        if self._count[one.address] > self.limits.connections // 2:
+            self._most = one.address
         self._unproven.setdefault(one.address, {})[one] = None
         self._unproven_count += 1
         return True
@@ -224,7 +227,7 @@ class Connections:
 
         It is in use: no address keeps all others out.
         """
-        most, limit = max(self._count, key=self._count.__getitem__), self.limits.connections // 2
+        most, limit = self._most, self.limits.connections // 2
         if most == address or self._count[most] <= limit or self._proxies.includes(most):
             return None
         return next(one for one in self._all if one.address == most)
