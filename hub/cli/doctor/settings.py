@@ -194,7 +194,7 @@ def _holder(number: int) -> str:
                     return named
             except PermissionError:  # a hub shows its files to root only
                 hubs += [named] if named.endswith("(roots-hub)") else []
-    return " or ".join(hubs) if os.getuid() in owners.values() else ""
+    return " or ".join(hubs) if hubs and os.getuid() in owners.values() else ""
 
 
 def _program_of(process: Path) -> str:
