@@ -100,7 +100,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """Send the call, or queue it until a slot is free. Its answer may come at once."""
         resolved = self.route.resolved
         self.audit.is_in_flight = True
-        resolved.slot.begin_use(self.audit.began)
+        resolved.slot.used_at = self.audit.began
         self.register.enter(self.request.id, self)
         if self.usage is not None:
             self.usage.begin()
@@ -256,7 +256,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     def _over(self) -> None:
         self.is_settled = True
         self._at_child = None  # the two hold each other, and would wait for the garbage collector
-        self.route.resolved.slot.end_use(self.owner.services.machine.clock)
+        self.route.resolved.slot.used_at = self.owner.services.machine.clock()
         self.leave()
 
     def leave(self) -> None:

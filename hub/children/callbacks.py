@@ -81,6 +81,7 @@ class ChildRequest:
 class ChildCallbacks:
     """What one child may ask of the hub and its clients, and who gets its notifications.
 
+    `calls` are those in flight at the child.
     `roots` is the response to `roots/list`. `unknown`: the clients have roots, but the hub has not
     asked for them yet. `notifier` returns the users to notify, by session. `wanted_roots` is called
     when the child sends a `roots/list` request. `private_directory` is the empty one that the child
@@ -100,25 +101,25 @@ class ChildCallbacks:
         self.spec = spec
         self.roots = roots
         self.unknown = unknown
-        self.limiter = FairLimiter(spec)
         self.levels = LogLevels()
         self._flavour = flavour
         self._notifier = notifier
         self._wanted_roots = wanted_roots
         self.private_directory: str | None = None
-        self._calls: dict[Caller, Call] = {}
+        self.calls: dict[Caller, Call] = {}
+        self.limiter = FairLimiter(spec, self.calls)
         self.habits = ToolHabits()
-        self.questions = OpenQuestions(spec, self._calls, self.habits)
+        self.questions = OpenQuestions(spec, self.calls, self.habits)
         self.line = AskingLine(
             spec,
             self.habits,
-            self._calls.keys(),
+            self.calls.keys(),
             is_holding=self.questions.is_holding,
             abandoned=self.questions.abandoned,
         )
         self.preemption = Preemption(
-            self._calls.keys(),
-            waiting=lambda: self.limiter.wanted + self.line.wanted,
+            self.calls.keys(),
+            waiting=lambda: self.waiting,
             is_needed=self.questions.holds_for,
         )
         self._subscribers: dict[str, set[SessionKey]] = {}
@@ -132,19 +133,24 @@ class ChildCallbacks:
     @property
     def busy(self) -> int:
         """The number of calls in flight."""
-        return len(self._calls)
+        return len(self.calls)
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a slot, or until the child may ask in them."""
+        return self.limiter.wanted + self.line.wanted
 
     def serves(self, session: SessionKey) -> bool:
         """Return whether `session` has calls in flight."""
-        return any(caller.session == session for caller in self._calls)
+        return any(caller.session == session for caller in self.calls)
 
     def serves_others(self, sessions: Container[SessionKey]) -> bool:
         """Return whether a session that is not in `sessions` has calls in flight."""
-        return any(caller.session not in sessions for caller in self._calls)
+        return any(caller.session not in sessions for caller in self.calls)
 
     def begin(self, caller: Caller, call: Call) -> None:
-        """Add a call to those in flight; `end` must follow."""
-        self._calls[caller] = call
+        """Add a call to those in flight, which takes a slot; `end` must follow."""
+        self.calls[caller] = call
         if self.line.is_active:
             self.line.sent(caller)
 
@@ -153,18 +159,23 @@ class ChildCallbacks:
 
         A call that failed may not have come as far as its question.
         """
-        tool = tool_of(self._calls[caller])
+        tool = tool_of(self.calls[caller])
         if self.habits.is_unknown(tool) and self.questions.is_clear(caller):
             with suppress(WireError):
                 if as_object(result).get("isError") is not True:
                     self.habits.finished(tool)
 
     def end(self, caller: Caller, *, is_answered: bool) -> None:
-        """Remove a call from those in flight; record whether the child has answered it."""
-        call = self._calls.pop(caller)
+        """Remove a call from those in flight; record whether the child has answered it.
+
+        The next call that waits for a slot gets this one.
+        """
+        call = self.calls.pop(caller)
         if self.line.is_active or not is_answered:
             self.questions.ended(caller, call, is_answered=is_answered)
             self.line.over(caller)
+        if self.limiter.turns:
+            self.limiter.give()
 
     async def answer(
         self, method: str, params: JsonObject, question: ChildRequest | None = None
@@ -180,7 +191,7 @@ class ChildCallbacks:
             return {}
         if method == "roots/list" and self.spec.answer_roots:
             self._wanted_roots()
-            if self.unknown and self._calls:
+            if self.unknown and self.calls:
                 raise self._asked_again()
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
@@ -208,7 +219,7 @@ class ChildCallbacks:
         Returns the error for the child.
         """
         why = "the client's roots are not known, and it cannot be asked now"
-        if len(self._calls) == 1 and next(iter(self._calls)).want_roots():
+        if len(self.calls) == 1 and next(iter(self.calls)).want_roots():
             why = "the client is asked for its roots: the call is made again"
         return RpcError(INTERNAL_ERROR, why)
 
@@ -290,7 +301,7 @@ class ChildCallbacks:
         Raises: RpcError if that call is over.
         """
         served = None if question is None else question.served()
-        return next((caller for caller in self._calls if caller is served), None)
+        return next((caller for caller in self.calls if caller is served), None)
 
     # Subscriptions: the child sees one client, but several sessions may want a resource
 
@@ -322,7 +333,7 @@ class ChildCallbacks:
 
     async def spread(self, notification: Notification) -> None:
         """Send a notification to each client of the child, within its call if one is in flight."""
-        callers = {caller.session: caller for caller in self._calls}
+        callers = {caller.session: caller for caller in self.calls}
         for session, caller in callers.items():
             if caller.log_level is not None or not self._is_spared(session, notification):
                 await caller.tell(self.spec, notification)

@@ -97,13 +97,13 @@ class ChildCall(Struct, eq=False):
 
     def begin(self) -> None:
         """Send the call, or queue it until the child may ask in it, and a slot is free."""
-        child = self.child
-        if child.answers.line.is_active and not child.answers.line.admits(self):
+        answers, limiter = self.child.answers, self.child.limiter
+        if answers.line.is_active and not answers.line.admits(self):
             return
-        if child.limiter.take():
+        if len(answers.calls) < limiter.concurrency:
             self._send_first()
         else:
-            child.limiter.line_up(self)
+            limiter.line_up(self)
 
     def proceed(self) -> None:
         """Go on with a call in which the child may ask: no other client's is in the way."""
@@ -115,13 +115,12 @@ class ChildCall(Struct, eq=False):
     def turned_away(self, why: ChildError) -> None:
         self.taker.ended(why)
 
-    def have_turn(self) -> bool:
-        """Send the queued call, now that a slot is free; return whether the slot is used."""
+    def have_turn(self) -> None:
+        """Send the queued call, now that a slot is free."""
         if self._is_valid:
             self._send_first()
-            return True
-        self._end_unsent(StaleError())
-        return False
+        else:
+            self._end_unsent(StaleError())
 
     @property
     def _is_valid(self) -> bool:
@@ -284,7 +283,6 @@ class ChildCall(Struct, eq=False):
         self._is_at_child = False
         child.deadlines.end(self)
         child.answers.end(self.request_owner, is_answered=is_answered)
-        child.limiter.give()
 
     def expire(self) -> None:
         """Fail the call: the child had no free slot in time, or did not answer in time."""

@@ -19,8 +19,8 @@ class InLine(Protocol):
         """The key by which calls take turns."""
         ...
 
-    def have_turn(self) -> bool:
-        """Offer a free slot to the call; return whether it is used: then `give` must follow."""
+    def have_turn(self) -> None:
+        """Take the free slot, and use it or leave the queue without it."""
         ...
 
     def expire(self) -> None:
@@ -29,40 +29,31 @@ class InLine(Protocol):
 
 
 class FairLimiter:
-    """The call slots of one child, given to each `queue_key` in turn, and in order within one.
+    """The queue for the call slots of one child: each `queue_key` in turn, in order within one.
 
     So a client with many calls does not delay the other clients. A call waits for a slot for at
-    most the server's `timeout`, the same limit as for its response.
+    most the server's `timeout`, the same limit as for its response. `calls` are those in flight:
+    each has a slot, of `concurrency` in all. `turns` are the keys that calls wait under.
     """
 
-    def __init__(self, spec: ServerSpec) -> None:
-        self._spec = spec
-        self._free = spec.concurrency
+    def __init__(self, spec: ServerSpec, calls: Collection[Caller]) -> None:
+        self.concurrency = spec.concurrency
+        self.turns: deque[str] = deque()
+        self._calls = calls
         self._lines: dict[str, OrderedDict[InLine, None]] = {}
-        self._turns: deque[str] = deque()
         self._limits = Deadlines(spec.timeout)
         self._is_giving = False
 
     def follow(self, spec: ServerSpec) -> None:
         """Apply the limits of `spec`; calls that have a slot keep it."""
-        more = spec.concurrency - self._spec.concurrency
-        self._spec = spec
+        self.concurrency = spec.concurrency
         self._limits.allow(spec.timeout)
-        self._free += min(more, 0)
-        for _ in range(max(more, 0)):
-            self.give()
+        self.give()
 
     @property
     def wanted(self) -> int:
         """The number of calls in the queue."""
         return sum(map(len, self._lines.values()))
-
-    def take(self) -> bool:
-        """Take a slot if one is free; return whether it was. If so, `give` must follow."""
-        if self._free <= 0:  # less than 0 after `follow` has lowered the limit
-            return False
-        self._free -= 1
-        return True
 
     def line_up(self, one: InLine) -> None:
         """Put a call in the queue for a slot."""
@@ -70,7 +61,7 @@ class FairLimiter:
         line = self._lines.get(key)
         if line is None:
             line = self._lines[key] = OrderedDict()
-            self._turns.append(key)
+            self.turns.append(key)
         line[one] = None
         self._limits.begin(one)
 
@@ -81,30 +72,27 @@ class FairLimiter:
         return line is not None and line.pop(one, self) is None
 
     def give(self) -> None:
-        """Give a slot back; the next call in the queue gets it."""
-        self._free += 1
+        """Give the slots that are free to the next calls in the queue."""
         if self._is_giving:  # by a call that was over as soon as it had the slot
             return
         self._is_giving = True
         try:
-            while self._turns and self._free > 0:
+            while self.turns and len(self._calls) < self.concurrency:
                 self._give_to_next()
         finally:
             self._is_giving = False
 
     def _give_to_next(self) -> None:
-        """Offer a slot to the next call of the party whose turn it is, if one waits."""
-        key = self._turns[0]
+        """Give a slot to the next call of the party whose turn it is, if one waits."""
+        key = self.turns[0]
         line = self._lines[key]
         if not line:
-            del self._lines[key], self._turns[0]
+            del self._lines[key], self.turns[0]
             return
-        self._turns.rotate(-1)
+        self.turns.rotate(-1)
         one, _ = line.popitem(last=False)
         self._limits.end(one)
-        self._free -= 1
-        if not one.have_turn():
-            self._free += 1
+        one.have_turn()
 
 
 PATIENCE: Final = 60.0

@@ -146,8 +146,8 @@ class ChildPool:
             for uri in slot.child.answers.leave(session):
                 self._tasks.start_soon(slot.child.unsubscribe, uri)
         if not slot.users:
-            pause = slot.spec.idle_stop if not at_once else 0.0
-            slot.unused_since = self._clock() - slot.spec.idle_stop + pause
+            slot.unused_since = self._clock()
+            slot.kept_for = 0.0 if at_once else slot.spec.idle_stop
             if at_once:
                 self._end_if_unused(slot)
 
@@ -352,7 +352,9 @@ class ChildPool:
 
     def _end_if_unused(self, slot: ChildSlot) -> None:
         since, child = slot.unused_since, slot.child
-        if since is None or slot.users or self._clock() - since < slot.spec.idle_stop:
+        if since is None or slot.users:
+            return
+        if self._clock() - max(since, slot.used_at) < slot.kept_for:
             return
         if slot.key.session in self._clients and not self._is_superseded(slot):
             return

@@ -5,7 +5,7 @@ And which idle children end so that another can start.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, nullcontext
 from typing import NoReturn
 
@@ -53,6 +53,8 @@ class ChildSlot(Struct, eq=False):
     `unlisted` is the reason last logged for a failed listing. `is_late`: a list has waited for the
     child in vain, so no other list does. `known` is what the cache has of the child: it is shown
     until the child has listed. `answered_at` is when the last child was ready; 0 if it was not.
+    `kept_for`: seconds without users and calls after which the child ends. `used_at` is when a call
+    last began or ended. `uses` counts calls before they are in flight.
     """
 
     key: ChildKey
@@ -62,6 +64,7 @@ class ChildSlot(Struct, eq=False):
     users: dict[SessionKey, ChildUser] = field(default_factory=dict["SessionKey", "ChildUser"])
     health: ChildHealth = field(default_factory=ChildHealth)
     unused_since: float | None = None
+    kept_for: float = 0.0
     started_at: float = 0.0
     answered_at: float = 0.0
     used_at: float = 0.0
@@ -108,17 +111,6 @@ class ChildSlot(Struct, eq=False):
         """Whether the child is ready or starting."""
         return self.child is not None and not isinstance(self.child.state, Down)
 
-    def begin_use(self, now: float) -> None:
-        """Count a call; `end_use` must follow."""
-        self.uses += 1
-        self.used_at = now
-
-    def end_use(self, clock: Callable[[], float]) -> None:
-        """Stop counting a call; the idle time of an unused child begins now."""
-        self.uses -= 1
-        if self.unused_since is not None:
-            self.unused_since = max(self.unused_since, clock())
-
     def is_used_by(self, session: SessionKey) -> bool:
         """Whether a session uses the child, or still has calls in flight at it."""
         child = self.child
@@ -126,11 +118,11 @@ class ChildSlot(Struct, eq=False):
 
     @property
     def is_idle(self) -> bool:
-        """Whether the child is ready, and has no calls in flight or announced by `begin_use`."""
+        """Whether the child is ready, and no call is in flight at it, waits, or is about to."""
         child = self.child
-        if child is None or self.uses:
+        if child is None or self.uses or not isinstance(child.state, Ready):
             return False
-        return isinstance(child.state, Ready) and not child.answers.busy
+        return not (child.answers.busy or child.answers.waiting)
 
     @property
     def state(self) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,11 @@ from structlog.testing import capture_logs
 
 from hub.calls.dispatch import CallDispatcher
 from hub.calls.routes import CallRoute, KnownAnswer
-from hub.children.concurrency import FairLimiter
 from hub.guard.policy import Policy
 from hub.jsonrpc.errors import InternalError
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
 from hub.values import Json, JsonObject
+from tests.kit.child_calls import ChildSlots
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
 from tests.kit.loops import virtual_time
 from tests.kit.rigs import Rig, RigClient, remote, rig
@@ -36,11 +37,11 @@ class DispatchedCaller:
         self.reply = RecordingSink()
         self.dispatcher = CallDispatcher(client.peer.backlog, at.tasks)
 
-    @property
-    def limiter(self) -> FairLimiter:
+    @cached_property
+    def slots(self) -> ChildSlots:
         (slot,) = self.client.session.slots
         assert slot.child is not None
-        return slot.child.limiter
+        return ChildSlots(slot.child.answers)
 
     def take(self, id_: int | str, name: str, arguments: Json, **params: Json) -> bool:
         given: JsonObject = {"name": name, "arguments": arguments, **params}
@@ -109,6 +110,36 @@ async def test_each_call_is_recorded(fake: FakeChild, top: Path) -> None:
         await caller.result()
         (record,) = caller.at.audit.records
         assert (record.verdict, record.tool, record.server) == ("admitted", "read", "files")
+
+
+async def test_a_child_is_in_use_from_the_start_of_a_call_to_its_end(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top) as caller:
+        (slot,) = caller.client.session.slots
+        assert slot.is_idle
+        slot.used_at = 0.0
+        assert caller.take(1, "echo", {})
+        began, slot.used_at = slot.used_at, 0.0
+        assert not slot.is_idle
+        fake.link.answer(fake.link.requests("tools/call")[-1]["id"], {})
+        await caller.result()
+        assert 0.0 < began <= slot.used_at
+        assert slot.is_idle
+
+
+async def test_a_child_for_which_a_call_waits_is_in_use(fake: FakeChild, top: Path) -> None:
+    async with calling(fake, top, concurrency=1) as caller:
+        (slot,) = caller.client.session.slots
+        assert slot.child is not None
+        assert caller.slots.take()
+        assert caller.take(1, "echo", {})
+        assert slot.child.answers.waiting == 1
+        assert not slot.is_idle
+        caller.slots.give()
+        await caller.result()
+        assert slot.is_idle
 
 
 async def test_the_first_call_of_a_tool_is_looked_up(fake: FakeChild, top: Path) -> None:
@@ -205,7 +236,7 @@ async def test_a_call_that_waits_for_its_child_to_read_can_be_cancelled(
         await anyio.wait_all_tasks_blocked()
         await caller.client.peer.receive(Notification("notifications/cancelled", {"requestId": 1}))
         assert caller.reply.answers == [None]
-        assert caller.limiter.take()
+        assert caller.slots.take()
         assert len(fake.link.requests("tools/call")) == 2
 
 
@@ -379,15 +410,14 @@ async def test_a_call_that_waits_too_long_for_a_slot_is_not_sent_and_says_so(
     fake: FakeChild, top: Path
 ) -> None:
     async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
-        limiter = caller.limiter
-        assert limiter.take()
+        assert caller.slots.take()
         assert caller.take(1, "echo", {})
         result = await caller.result()
         assert result["isError"] is True
         assert "'files' was not called: its only slot was taken" in str(result["content"])
         (record,) = caller.at.audit.records
         assert record.verdict == "failed"
-        limiter.give()
+        caller.slots.give()
         assert caller.take(1, "echo", {}), "neither its id nor the slot is taken"
         await caller.result(2)
         assert len(fake.link.requests("tools/call")) == 3
@@ -398,24 +428,24 @@ async def test_a_call_that_waits_too_long_is_not_cancelled_while_its_answer_is_o
     fake: FakeChild, top: Path
 ) -> None:
     async with calling(fake, top, concurrency=1, timeout=0.01) as caller:
-        assert caller.limiter.take()
+        assert caller.slots.take()
         caller.reply.is_stuck = True
         caller.reply.on_deliver = lambda: caller.client.peer.backlog.cancel({"requestId": 1})
         assert caller.take(1, "echo", {})
         await caller.result()
         assert [record.verdict for record in caller.at.audit.records] == ["failed"]
-        caller.limiter.give()
-        assert caller.limiter.take()
-        assert not caller.limiter.take()
+        caller.slots.give()
+        assert caller.slots.take()
+        assert not caller.slots.take()
 
 
 @virtual_time
 async def test_a_call_has_all_its_time_from_its_turn_on(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top, concurrency=1, timeout=0.05) as caller:
-        assert caller.limiter.take()
+        assert caller.slots.take()
         assert caller.take(1, "echo", {})
-        caller.limiter.give()
+        caller.slots.give()
         result = await caller.result()
         assert "did not answer within 0.05 s" in str(result["content"])
 

@@ -11,143 +11,151 @@ from tests.kit.rigs import remote
 ALICE, BOB, CAROL = SessionKey("alice"), SessionKey("bob"), SessionKey("carol")
 
 
-def slots_of(count: int, timeout: float = 300) -> FairLimiter:
-    return FairLimiter(replace(remote("files"), concurrency=count, timeout=timeout))
+class Slots:
+    """The slots of a child with a queue for them, which say in `said` what becomes of calls."""
+
+    def __init__(self, count: int, timeout: float = 300) -> None:
+        self.taken: list[Caller] = []
+        self.said: list[str] = []
+        spec = replace(remote("files"), concurrency=count, timeout=timeout)
+        self.limiter = FairLimiter(spec, self.taken)
+
+    def take(self) -> None:
+        self.taken.append(RecordingAsker())
+
+    def give(self) -> None:
+        """Give a slot back, as a call does that ends."""
+        self.taken.pop()
+        self.limiter.give()
+
+    def follow(self, count: int) -> None:
+        self.limiter.follow(replace(remote("files"), concurrency=count))
 
 
 class LinedUpCall:
-    """A call in line, which says in `said` what becomes of it."""
+    """A call in the queue; without `uses` it takes no slot when it has its turn."""
 
     def __init__(
-        self,
-        said: list[str],
-        name: str,
-        limiter: FairLimiter,
-        *,
-        uses: bool = True,
-        queue_key: str = ALICE,
+        self, slots: Slots, name: str, *, uses: bool = True, queue_key: str = ALICE
     ) -> None:
         self.queue_key = queue_key
         self.signals = Signals()
-        self._said = said
+        self.slots = slots
         self._name = name
-        self._slots = limiter
         self._uses = uses
-        limiter.line_up(self)
+        slots.limiter.line_up(self)
 
-    def have_turn(self) -> bool:
-        self._said.append(self._name)
-        return self._uses
+    def have_turn(self) -> None:
+        self.slots.said.append(self._name)
+        if self._uses:
+            self.slots.take()
 
     def expire(self) -> None:
-        assert self._slots.step_out(self)
-        self._said.append(f"{self._name} is late")
+        assert self.slots.limiter.step_out(self)
+        self.slots.said.append(f"{self._name} is late")
         self.signals.moved()
 
 
-async def test_no_more_are_taken_than_there_are() -> None:
-    limiter = slots_of(2)
-    assert [limiter.take(), limiter.take(), limiter.take()] == [True, True, False]
-    limiter.give()
-    assert limiter.take()
-
-
 async def test_a_slot_that_is_given_back_goes_to_the_first_in_line_that_uses_it() -> None:
-    limiter, said = slots_of(1), list[str]()
-    assert limiter.take()
+    slots = Slots(1)
+    slots.take()
     for name in "abc":
-        LinedUpCall(said, name, limiter, uses=name == "b")
-    limiter.give()
-    assert said == ["a", "b"]
-    assert limiter.wanted == 1
-    assert not limiter.take()
-    limiter.give()
-    assert said == ["a", "b", "c"]
-    assert limiter.take()
+        LinedUpCall(slots, name, uses=name == "b")
+    slots.give()
+    assert slots.said == ["a", "b"]
+    assert slots.limiter.wanted == 1
+    slots.give()
+    assert slots.said == ["a", "b", "c"]
+    assert slots.taken == []
+
+
+async def test_nobody_has_a_turn_while_all_slots_are_taken() -> None:
+    slots = Slots(2)
+    for _ in range(2):
+        slots.take()
+    LinedUpCall(slots, "a")
+    slots.limiter.give()
+    assert slots.said == []
+    slots.give()
+    assert slots.said == ["a"]
 
 
 async def test_parties_have_their_turns_one_after_the_other() -> None:
-    limiter, said = slots_of(1), list[str]()
-    assert limiter.take()
+    slots = Slots(1)
+    slots.take()
     for name in ("a1", "a2", "a3"):
-        LinedUpCall(said, name, limiter)
+        LinedUpCall(slots, name)
     for name in ("b1", "b2"):
-        LinedUpCall(said, name, limiter, queue_key=BOB)
-    limiter.give()
-    LinedUpCall(said, "c1", limiter, queue_key=CAROL)
-    assert limiter.wanted == 5
+        LinedUpCall(slots, name, queue_key=BOB)
+    slots.give()
+    LinedUpCall(slots, "c1", queue_key=CAROL)
+    assert slots.limiter.wanted == 5
     for _ in range(6):
-        limiter.give()
-    assert said == ["a1", "b1", "a2", "c1", "b2", "a3"]
-    assert limiter.wanted == 0
-    assert limiter.take()
+        slots.give()
+    assert slots.said == ["a1", "b1", "a2", "c1", "b2", "a3"]
+    assert slots.limiter.wanted == 0
+    assert not slots.limiter.turns
 
 
 async def test_who_steps_out_of_line_gets_no_slot() -> None:
-    limiter, said = slots_of(1), list[str]()
-    assert limiter.take()
-    call = LinedUpCall(said, "a", limiter)
-    assert limiter.step_out(call)
-    assert not limiter.step_out(call)
-    assert limiter.wanted == 0
-    limiter.give()
-    assert said == []
-    assert limiter.take()
+    slots = Slots(1)
+    slots.take()
+    call = LinedUpCall(slots, "a")
+    assert slots.limiter.step_out(call)
+    assert not slots.limiter.step_out(call)
+    assert slots.limiter.wanted == 0
+    slots.give()
+    assert slots.said == []
 
 
 async def test_who_waits_for_too_long_steps_out_of_line() -> None:
-    limiter, said = slots_of(1, timeout=0.01), list[str]()
-    assert limiter.take()
-    call = LinedUpCall(said, "a", limiter)
-    await call.signals.until(lambda: bool(said))
-    limiter.give()
-    assert said == ["a is late"]
-    assert limiter.take()
+    slots = Slots(1, timeout=0.01)
+    slots.take()
+    call = LinedUpCall(slots, "a")
+    await call.signals.until(lambda: bool(slots.said))
+    slots.give()
+    assert slots.said == ["a is late"]
 
 
 async def test_who_had_its_turn_is_not_late() -> None:
-    limiter, said = slots_of(1, timeout=0.01), list[str]()
-    assert limiter.take()
-    LinedUpCall(said, "a", limiter)
-    limiter.give()
-    late = LinedUpCall(said, "b", limiter)
-    await late.signals.until(lambda: len(said) > 1)
-    assert said == ["a", "b is late"]
+    slots = Slots(1, timeout=0.01)
+    slots.take()
+    LinedUpCall(slots, "a")
+    slots.give()
+    late = LinedUpCall(slots, "b")
+    await late.signals.until(lambda: len(slots.said) > 1)
+    assert slots.said == ["a", "b is late"]
 
 
 async def test_a_higher_limit_serves_the_line_and_a_lower_one_takes_no_slot_away() -> None:
-    limiter, said = slots_of(1), list[str]()
-    assert limiter.take()
+    slots = Slots(1)
+    slots.take()
     for name in "abc":
-        LinedUpCall(said, name, limiter)
-    limiter.follow(replace(remote("files"), concurrency=3))
-    assert said == ["a", "b"]
-    limiter.follow(replace(remote("files"), concurrency=1))
-    limiter.give()
-    limiter.give()
-    assert said == ["a", "b"]
-    assert not limiter.take()
-    limiter.give()
-    assert said == ["a", "b", "c"]
-    limiter.give()
-    assert [limiter.take(), limiter.take()] == [True, False]
+        LinedUpCall(slots, name)
+    slots.follow(3)
+    assert slots.said == ["a", "b"]
+    slots.follow(1)
+    slots.give()
+    slots.give()
+    assert slots.said == ["a", "b"]
+    slots.give()
+    assert slots.said == ["a", "b", "c"]
 
 
 async def test_any_number_of_calls_may_be_over_as_soon_as_they_have_the_slot() -> None:
-    limiter, said = slots_of(1), list[str]()
+    slots = Slots(1)
 
     class Brief(LinedUpCall):
-        def have_turn(self) -> bool:
+        def have_turn(self) -> None:
             super().have_turn()
-            self._slots.give()
-            return True
+            self.slots.give()
 
-    assert limiter.take()
+    slots.take()
     for number in range(3000):
-        Brief(said, str(number), limiter)
-    limiter.give()
-    assert len(said) == 3000
-    assert [limiter.take(), limiter.take()] == [True, False]
+        Brief(slots, str(number))
+    slots.give()
+    assert len(slots.said) == 3000
+    assert slots.taken == []
 
 
 class CallsInProgress:

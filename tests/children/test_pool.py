@@ -171,6 +171,21 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
         assert [(one["event"], one["why"]) for one in logs] == [("ended", "nobody uses it")]
 
 
+async def test_the_time_without_use_begins_with_the_last_calls_end() -> None:
+    async with home() as at:
+        slot = at.lease()
+        await at.children.obtain(slot)
+        at.children.release(slot, ALICE)
+        at.clock.advance(300)
+        slot.used_at = at.clock()
+        at.clock.advance(599)
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert slot.state == "ready"
+        at.clock.advance(1)
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        await at.fake.ended()
+
+
 async def test_the_sweep_ends_what_is_unused() -> None:
     async with home() as at:
         slot = at.lease(spec=replace(SPEC, idle_stop=0.0))

@@ -16,6 +16,7 @@ from hub.jsonrpc.messages import Notification, Request, lost
 from hub.jsonrpc.requests import Cancellable
 from hub.values import JsonObject
 from tests.calls.test_in_flight import DispatchedCaller
+from tests.kit.child_calls import ChildSlots
 from tests.kit.fakes import READ, SILENT, FakeChild, failure
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import RigClient, remote, rig
@@ -168,6 +169,7 @@ async def test_each_call_ends_once_and_nothing_of_it_stays_behind(
         assert len(at.audit.records) == await calls.check() > 0
         assert (slot.uses, child.answers.busy) == (0, 0)
         assert not child.deadlines._due  # pyright: ignore[reportPrivateUsage] - it would keep calls
+        slots = ChildSlots(child.answers)
         for _ in range(SLOTS):
-            assert child.limiter.take(), "none is lost"
-        assert not child.limiter.take(), "none is given twice"
+            assert slots.take(), "none is lost"
+        assert not slots.take(), "none is given twice"

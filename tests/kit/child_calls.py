@@ -112,3 +112,24 @@ class LinedUp:
 
     def turned_away(self, why: ChildError) -> None:
         self._say(str(why))
+
+
+class ChildSlots:
+    """Takes the call slots of a child as calls do, and gives them back."""
+
+    def __init__(self, answers: ChildCallbacks) -> None:
+        self._answers = answers
+        self._callers: list[RecordingAsker] = []
+
+    def take(self) -> bool:
+        """Take a slot if one is free; return whether it was."""
+        answers = self._answers
+        if len(answers.calls) >= answers.limiter.concurrency:
+            return False
+        self._callers.append(RecordingAsker(f"in slot {len(self._callers)}"))
+        answers.begin(self._callers[-1], Call("tools/call", "slow", {}, {}))
+        return True
+
+    def give(self) -> None:
+        """Give back the slot that was taken last."""
+        self._answers.end(self._callers.pop(), is_answered=True)

@@ -74,8 +74,8 @@ def assert_taken_back(caller: DispatchedCaller) -> None:
     assert caller.reply.answers == [None]
     assert caller.reply.outlet.messages == []
     assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
-    assert caller.limiter.take()
-    assert not caller.limiter.take()
+    assert caller.slots.take()
+    assert not caller.slots.take()
 
 
 async def test_a_call_is_answered_at_once_in_the_words_of_its_clients_era() -> None:
@@ -89,7 +89,7 @@ async def test_a_call_is_answered_at_once_in_the_words_of_its_clients_era() -> N
         child.link.answer(sent["id"], {**DONE, "_meta": named})
         assert (await caller.result())["_meta"] == {"own": 1}
         assert [record.verdict for record in caller.at.audit.records] == ["admitted"]
-        assert caller.limiter.take()
+        assert caller.slots.take()
 
 
 async def test_a_child_that_asks_is_called_again_with_the_answer_and_keeps_its_slot() -> None:
@@ -97,7 +97,7 @@ async def test_a_child_that_asks_is_called_again_with_the_answer_and_keeps_its_s
         assert caller.take(1, "echo", {"text": "x"})
         child.link.answer(await last_of(child), WANTED)
         question = await asked(caller)
-        assert not caller.limiter.take()
+        assert not caller.slots.take()
         answer: JsonObject = {"action": "accept", "content": {"n": 1}}
         await caller.client.peer.receive(Response(question.id, answer))
         again = await child.link.request("tools/call", nth=2)
@@ -106,7 +106,7 @@ async def test_a_child_that_asks_is_called_again_with_the_answer_and_keeps_its_s
         assert again["params"]["arguments"] == {"text": "x"}
         child.link.answer(again["id"], {**DONE, "n": 2})
         assert (await caller.result())["n"] == 2
-        assert caller.limiter.take()
+        assert caller.slots.take()
         assert len(caller.at.audit.records) == 1
 
 
@@ -118,7 +118,7 @@ async def test_a_call_can_be_taken_back_while_its_client_is_asked() -> None:
         caller.client.peer.backlog.cancel({"requestId": 1, "reason": "enough"})
         await caller.client.peer.backlog.idle()
         await all_tasks_blocked()
-        assert caller.limiter.take()
+        assert caller.slots.take()
         assert caller.reply.answers == [None]
         assert [record.verdict for record in caller.at.audit.records] == ["cancelled"]
 
@@ -193,7 +193,7 @@ async def test_a_client_that_never_answers_holds_no_slot_for_ever() -> None:
         taken_back = await caller.reply.outlet.next()
         assert isinstance(taken_back, Notification)
         assert as_object(taken_back.params)["requestId"] == question.id
-        assert caller.limiter.take()
+        assert caller.slots.take()
         assert [record.verdict for record in caller.at.audit.records] == ["failed"]
 
 
@@ -234,4 +234,4 @@ async def test_what_goes_wrong_within_the_rounds_ends_the_call_alone() -> None:
         (answer,) = caller.reply.answers
         assert isinstance(answer, Failure)
         assert as_object(answer.error)["code"] == INTERNAL_ERROR
-        assert caller.limiter.take()
+        assert caller.slots.take()
