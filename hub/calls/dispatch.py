@@ -87,7 +87,7 @@ class CallDispatcher:
         in_flight = make(
             owner,
             reply.outlet,
-            token_in(request.params),
+            token_in(request.params) if "_meta" in request.params else None,
             self.tasks,
             register=self.register,
             route=route,

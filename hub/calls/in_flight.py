@@ -130,12 +130,12 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             if isinstance(result, Exception):
                 self._ended_without_result(result)
                 return
-            result, objection = self.route.complete(result), None
             limit = self.owner.services.max_result
-            if limit is not None:
-                objection = self._objection(result, limit)
+            objection = None if limit is None else self._objection(result, limit)
             if objection is not None:
-                result = self.route.complete(failed(self.route.resolved.method, objection))
+                result = failed(self.route.resolved.method, objection)
+            if self.route.is_modern:
+                result = self.route.complete(result)
             self.audit.write("admitted" if objection is None else "failed", objection)
             self._answer(Response(self.request.id, result))
         except RpcError as exc:

@@ -257,7 +257,7 @@ class Relay:
             retry=request.retry,
             consented=case.consented,
             granted=case.granted,
-            route=JudgedRoute(resolved, case.session, case),
+            route=JudgedRoute(resolved, case.session, case.session.is_modern, case=case),
             request=request.asked.request,
             reply=reply,
             register=reply,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, Final, final
+from typing import Final, final
 
 from msgspec import Raw, Struct
 from msgspec.structs import replace
@@ -87,12 +87,12 @@ class ResolvedRoute(Struct, frozen=True):
 class CallRoute(Struct, frozen=True):
     """A resolved route for the calls of `owner`; the `LazyContext` of each call.
 
-    `is_modern`: it is cached for clients of the modern era.
+    `is_modern`: the client is of the modern era.
     """
 
     resolved: ResolvedRoute
     owner: Session
-    is_modern: ClassVar[bool] = False
+    is_modern: bool = False
 
     @property
     def is_open(self) -> bool:
@@ -123,16 +123,18 @@ class CallRoute(Struct, frozen=True):
         raise NotImplementedError
 
     def complete(self, result: Payload) -> Payload:
-        """Return a result with the fields that the client's protocol version requires.
+        """Return a result with the fields that protocol 2026-07-28 requires.
 
         Raises: RpcError for a result that cannot be read.
         """
-        return result
+        hints = UNCACHED if self.resolved.method == "resources/read" else None
+        return completed(result, self.owner.services.info, hints)
 
     def answer(self, request: Request, result: Callable[[], Payload]) -> Response | Failure:
         """Return the answer with what `result` returns, or with the RpcError that it raises."""
         try:
-            return Response(request.id, self.complete(result()))
+            told = result()
+            return Response(request.id, self.complete(told) if self.is_modern else told)
         except RpcError as exc:
             return Failure(request.id, exc.error)
 
@@ -230,7 +232,7 @@ def _plain_check(
     return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
 
 
-class JudgedRoute(CallRoute, frozen=True):
+class JudgedRoute(CallRoute, frozen=True, kw_only=True):
     """The route of one call that was judged in `case`: it is open while that verdict holds."""
 
     case: JudgingContext
@@ -239,22 +241,8 @@ class JudgedRoute(CallRoute, frozen=True):
     def is_open(self) -> bool:
         return self.case.is_still_valid()
 
-    def complete(self, result: Payload) -> Payload:
-        if not self.owner.is_modern:
-            return result
-        return completed_for_modern(self, result)
 
-
-def completed_for_modern(route: CallRoute, result: Payload) -> Payload:
-    """Return a result with the fields that protocol 2026-07-28 requires.
-
-    Raises: RpcError for a result that cannot be read.
-    """
-    hints = UNCACHED if route.resolved.method == "resources/read" else None
-    return completed(result, route.owner.services.info, hints)
-
-
-class SessionRoute(CallRoute, frozen=True):
+class SessionRoute(CallRoute, frozen=True, kw_only=True):
     """A route of one session, with the state of the session's roots when the route was found."""
 
     roots: State
@@ -325,7 +313,7 @@ class SessionRoutes:
         if not is_settled or isinstance(state.phase, SessionClosed):
             return None
         own = self._routes.setdefault(session.key, {})
-        own[label] = route = SessionRoute(resolved, session, state)
+        own[label] = route = SessionRoute(resolved, session, roots=state)
         if len(own) > MAX_ROUTES:
             del own[next(iter(own))]
         self._newest.setdefault(session.key, {})[resolved.spec.name] = route

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -129,21 +130,17 @@ class OwnInodes:
         now = self._clock()
         if now >= self._until:
             self._until = now + EVERY
-            files = (path for directory in self._secret for path in _files_in(directory))
-            secret, kept = frozenset(_inodes(files)), frozenset(_inodes(iter(self._kept)))
+            secret, kept = frozenset(_inodes(self._secret)), frozenset(_inodes((), self._kept))
             self._found = Inodes(secret, kept, secret | kept)
         return self._found
 
 
-def _files_in(directory: str) -> Iterator[str]:
-    try:
-        with os.scandir(directory) as entries:
-            yield from (entry.path for entry in islice(entries, MOST))
-    except OSError:
-        return
-
-
-def _inodes(paths: Iterator[str]) -> Iterator[Inode]:
+def _inodes(directories: Iterable[str], files: Iterable[str] = ()) -> Iterator[Inode]:
+    """Yield the inodes of `files`, and of the files that lie directly in `directories`."""
+    paths = [*files]
+    for directory in directories:
+        with suppress(OSError), os.scandir(directory) as entries:
+            paths += (entry.path for entry in islice(entries, MOST))
     for path in paths:
         try:
             found = os.stat(path)  # noqa: PTH116 - the path is a string

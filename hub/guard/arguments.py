@@ -124,7 +124,10 @@ class _Found(list[PathCandidate]):
     strings = MAX_STRINGS
     free = 0
 
-    def spend(self, effort: int) -> None:
+    def spend(self, effort: int, text: str = "") -> None:
+        """Subtract an effort, and that of judging `text`. Raises TooMuchError."""
+        if len(text) > _FEW:
+            effort += (len(text) - _FEW) // _CHARACTERS
         self.left -= effort
         if self.left < 0:
             raise TooMuchError(TOO_MUCH)
@@ -158,7 +161,7 @@ class _Place(Struct, frozen=True, gc=False):
 
     def member(self, key: str, kind: Kind, depth: int, *, whole: bool = False) -> _Place:
         """Return the place of the member `key` of the object here."""
-        at = f"{self.pointer}/{escaped(key)}"
+        at = f"{self.pointer}/{key if key.isidentifier() else escaped(key)}"
         return _Place(at, key, kind, depth, self.unread, whole=whole, scope=self.scope)
 
     def element(self, index: int, kind: Kind) -> _Place:
@@ -191,7 +194,8 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         elif inner.seeks:
             inner = inner.looking_for(member)
         kind, whole = inner.kind, False
-        if (at.inherited is not _NEUTRAL and not inner.declared) or key in _BESIDE:
+        has_others = len(value) > 1 or at.pointer  # an only argument has nothing beside it
+        if (at.inherited is not _NEUTRAL and not inner.declared) or (has_others and key in _BESIDE):
             kind, whole = _kind_in(value, key, inner, at)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
@@ -204,7 +208,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
 def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> ArgumentNode:
     """Return the node of a member that is not declared, and add its key if that can be a path."""
     if node.named_by_path or _can_be_path(key, at) or node.has_entry(key):
-        found.spend(_effort_of(key))
+        found.spend(0, key)
         of_files = node.named_by_path or (at.inherited is _PATH and "file" in at.key.lower())
         pointer, why = f"{at.pointer}/{escaped(key)}", "an object's key can be a path"
         kind = _WEAK if key[:1] == "/" and of_files else _NEUTRAL
@@ -333,12 +337,12 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CANDIDATE + _effort_of(text))
+    found.spend(_PER_CANDIDATE, text)
     candidate = PathCandidate(
         at.pointer, at.key, at.inherited, text, node.why, at.whole, at.in_list, at.scope
     )
     is_read = (at.inherited is not _PAYLOAD or node.structured) and not at.whole
-    inside = json_in(text) if is_read else None
+    inside = json_in(text) if is_read and ("[" in text or "{" in text) else None
     if inside is not None:
         parsed = parsed_json(inside)
         if parsed is not None:
@@ -363,10 +367,6 @@ def _add_bare(candidate: PathCandidate, found: _Found) -> None:
     scopes.add(candidate.scope)
     found.free += 1
     found.append(candidate)
-
-
-def _effort_of(text: str) -> int:
-    return (len(text) - _FEW) // _CHARACTERS if len(text) > _FEW else 0
 
 
 def _add_strings(text: str, at: _Place, found: _Found) -> None:

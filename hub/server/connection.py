@@ -90,7 +90,7 @@ class ClientConnection:
 
     def route_for(self, request: Request) -> CallRoute | KnownAnswer | None:
         """Return the route of a call, or its known answer; None if it must be resolved."""
-        enveloped = is_modern(request)
+        enveloped = "_meta" in request.params and is_modern(request)
         if enveloped is not (self.session.client is None):
             return None  # the task for the request answers with an error: wrong era
         if enveloped:

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from hub.calls.dispatch import CallDispatcher
-from hub.calls.routes import CallRoute, KnownAnswer
+from hub.calls.routes import KnownAnswer
 from hub.guard.policy import Policy
 from hub.jsonrpc.errors import InternalError
 from hub.jsonrpc.messages import Failure, Notification, Request, Response, as_object, lost
+from hub.sessions.services import ResultLimit
 from hub.values import Json, JsonObject
 from tests.kit.child_calls import ChildSlots
 from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, RecordingSink
@@ -598,11 +599,13 @@ async def test_a_fault_in_passing_a_result_on_ends_no_connection(
 
     async with calling(fake, top) as caller:
         with monkeypatch.context() as broken, capture_logs() as logs:
-            broken.setattr(CallRoute, "complete", fail)
+            broken.setattr("hub.calls.in_flight.too_large", fail)
+            caller.at.services.max_result = ResultLimit(1, "max_result")
             assert caller.take(1, "echo", {})
             await caller.reply.signals.until(lambda: bool(caller.reply.answers))
         assert caller.reply.answers == [Failure(1, InternalError().error)]
         assert [entry["event"] for entry in logs] == ["result not passed on"]
+        caller.at.services.max_result = None
         assert caller.take(2, "echo", {})
         await caller.result(2)
         assert caller.client.peer.backlog.is_idle

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from typing import ClassVar, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from msgspec import Raw
 
@@ -18,13 +18,13 @@ from hub.calls.addressing import called, label_of
 from hub.calls.judging import JudgingContext
 from hub.calls.results import completed
 from hub.calls.rounds.roots_needed import RootsRequirement
-from hub.calls.routes import CallRoute, KnownAnswer, ResolvedRoute, completed_for_modern
+from hub.calls.routes import CallRoute, KnownAnswer, ResolvedRoute
 from hub.catalog.merge import Listing
 from hub.catalog.search import Expose
 from hub.children.slot import ChildSlot
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import encode
-from hub.jsonrpc.messages import Payload, Request
+from hub.jsonrpc.messages import Request
 from hub.paths.file_uris import uri_from_path
 from hub.paths.resolve import LinkReader
 from hub.protocol.constants import (
@@ -109,7 +109,7 @@ def _roots_in(client: Client, params: JsonObject) -> bytes | None:
     return encode(responses[ROOTS_KEY])
 
 
-class ModernRoute(CallRoute, frozen=True):
+class ModernRoute(CallRoute, frozen=True, kw_only=True):
     """A route with the `presence` of the request's roots, which is None if they are unknown.
 
     `kept` is the announcement of an earlier request, if that was used. The `owner` session has
@@ -122,7 +122,7 @@ class ModernRoute(CallRoute, frozen=True):
     kept: Announcement | None = None
     repeated: tuple[ParamHeader, ...] = ()
     may_ask: bool = False
-    is_modern: ClassVar[bool] = True
+    is_modern: bool = True
 
     @property
     def is_open(self) -> bool:
@@ -142,9 +142,6 @@ class ModernRoute(CallRoute, frozen=True):
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
         verdict = super().judge(params)
         return None if self.may_ask and type(verdict) is Refused else verdict
-
-    def complete(self, result: Payload) -> Payload:
-        return completed_for_modern(self, result)
 
     def accepts(self, request: Request, headers: Headers | None) -> bool:
         """Return whether the HTTP headers of a request repeat its arguments where they must."""
@@ -290,7 +287,9 @@ def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> Moder
     if resolved.method == "tools/call" and session.services.expose == "tools":
         repeated = _repeated(resolved.ready.listing, resolved.name)
     may_ask = session.unasked or (case.effective.enforcing and case.effective.source == "none")
-    return ModernRoute(resolved, session, presence, kept, repeated, may_ask)
+    return ModernRoute(
+        resolved, session, presence=presence, kept=kept, repeated=repeated, may_ask=may_ask
+    )
 
 
 def _presence_of(session: Session, retry: bytes, responses: Json) -> RootPresence | None:
