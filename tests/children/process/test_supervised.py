@@ -337,6 +337,7 @@ async def test_without_a_fork_server_a_child_is_the_hubs_own() -> None:
 
         @property
         def is_there(self) -> bool:
+            self._popen.wait()
             return False
 
     async with kept(fork_server=EndingForkServer) as supervisor:
