@@ -29,12 +29,11 @@ IDLE_SESSION = 30
 On a busy machine a client that goes on may take many seconds to its next call.
 """
 HUB = f"""
-from functools import partial
-import hub.server.http.serve as serve
+from functools import partialmethod
 from hub.cli.main import main
 from hub.server.http.app import HttpLimits, HttpServer
-assert serve.HttpServer is HttpServer, "its limits are given where it is made"
-serve.HttpServer = partial(HttpServer, limits=HttpLimits(session_idle={IDLE_SESSION}))
+limits = HttpLimits(session_idle={IDLE_SESSION})
+HttpServer.__init__ = partialmethod(HttpServer.__init__, limits=limits)
 raise SystemExit(main())
 """
 SERVERS = [f"s{number}" for number in range(5)]
