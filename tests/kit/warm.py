@@ -1,9 +1,9 @@
 """Starts hubs as processes of their own, but not anew: forked from one that has imported the hub.
 
 Most live tests are about what a hub does once it runs, and its start would take most of their time.
-A warm hub runs the real entry point, on real pipes. It differs from the installed command in what
-the kernel tells of it (command line, environment, parent, memory), and in what Python decides at
-its start. Tests of those start `ROOTS_HUB`.
+A warm hub runs the real entry point, on real pipes, and so does a shared hub that it starts. It
+differs from the installed command in what the kernel tells of it (command line, environment,
+parent, memory), and in what Python decides at its start. Tests of those start `ROOTS_HUB`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 DECIDED_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 SERVER = str(Path(__file__).with_name("warm_server.py"))
 CHUNK = 65536
+LONGEST_COMMAND = 4096
+"""Bytes: what is forked can show that it runs another one."""
 
 
 def command_of(argv: Sequence[str]) -> list[str]:
@@ -71,7 +73,7 @@ class WarmServer:
     def _started(self) -> socket.socket:
         self._control, theirs = socket.socketpair()
         with theirs:
-            command = [sys.executable, "-P", SERVER, str(theirs.fileno())]
+            command = [sys.executable, "-P", SERVER, str(theirs.fileno()), "-" * LONGEST_COMMAND]
             self._process = subprocess.Popen(  # noqa: S603 - ours
                 command,
                 stdin=subprocess.DEVNULL,

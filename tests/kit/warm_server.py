@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import atexit
+import ctypes
 import json
 import os
 import select
@@ -20,10 +21,13 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from hub.cli import command_line
+from hub.cli.hubs import shared_hub
 from hub.cli.main import main
 
 SERVED_LATER = (
@@ -64,10 +68,38 @@ def become(order: dict[str, Any], files: list[int]) -> None:
         os.dup2(file, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.chdir(order["cwd"])
+    os.execve = partial(executed, os.execve)
+    _begin_with(order["argv"], order["environment"])
+
+
+def executed(
+    execve: Callable[..., NoReturn], path: str, argv: list[str], environment: dict[str, str]
+) -> NoReturn:
+    """Become another program; the shared hub of `attach` without its imports, too."""
+    if shared_hub.__file__ not in argv:
+        execve(path, argv, environment)
+    _show(argv)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # as Python does when it starts
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _begin_with(argv[argv.index(shared_hub.__file__) :], environment)
+    end(partial(shared_hub.main, sys.argv[1:]))
+
+
+def _show(argv: list[str]) -> None:
+    """Let the kernel tell of this command line; what it told before has room for it."""
+    ours = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    begin, after = int(ours[45]), int(ours[46])
+    shown = b"".join(os.fsencode(word) + b"\0" for word in argv)
+    assert len(shown) <= after - begin, "no room for so long a command line"
+    ctypes.memmove(begin, shown.ljust(after - begin, b"\0"), after - begin)
+
+
+def _begin_with(argv: list[str], environment: dict[str, str]) -> None:
+    """Have what a program finds when it begins."""
     os.environ.clear()
-    os.environ.update(order["environment"])
+    os.environ.update(environment)
     time.tzset()
-    sys.argv[:] = order["argv"]
+    sys.argv[:] = argv
     sys.stdin = open(0, encoding=sys.stdin.encoding, closefd=False)  # noqa: SIM115 - for good
     sys.stdout = _written(1, sys.stdout.errors)
     sys.stderr = _written(2, sys.stderr.errors)
