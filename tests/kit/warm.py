@@ -12,6 +12,7 @@ import array
 import json
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGHUP, SIGKILL, SIGTERM, Signals
 from threading import Lock
 from typing import IO, Any, cast
 
@@ -93,7 +94,10 @@ WARM = WarmServer()
 
 
 class WarmHub:
-    """A process, with what tests use of `subprocess.Popen`; `files` are its first three."""
+    """A process, with what tests use of `subprocess.Popen`.
+
+    `files` are its first three; behind them may be a terminal that shall be that of its session.
+    """
 
     def __init__(
         self,
@@ -112,9 +116,12 @@ class WarmHub:
         self.stderr: IO[Any] | None = None
         self._lock = Lock()
         self._news, theirs = socket.socketpair()
-        order = {"argv": self.args, "cwd": str(cwd or Path.cwd()), "environment": environment}
+        order: dict[str, Any] = {"argv": self.args, "environment": environment}
+        order["cwd"] = str(cwd or Path.cwd())
+        order["new_session"] = new_session or len(files) > 3
+        order["ignores_hangups"] = signal.getsignal(SIGHUP) is signal.SIG_IGN
         with theirs:
-            WARM.order({**order, "new_session": new_session}, [*files, theirs.fileno()])
+            WARM.order(order, [*files[:3], theirs.fileno(), *files[3:]])
         self.pid = self._number()
 
     def _number(self) -> int:
@@ -209,8 +216,9 @@ def popen(argv: Sequence[str], **options: Any) -> AnyProcess:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         ends.add(options.pop(name, None), number)
     text, buffering = options.pop("text", False), options.pop("bufsize", -1)
+    files = [*ends.theirs, *options.pop("terminals", ())]
     try:
-        process = WarmHub(argv, ends.theirs, **options)
+        process = WarmHub(argv, files, **options)
     finally:
         ends.handed_over()
     for name, end in zip(("stdin", "stdout", "stderr"), ends.ours, strict=True):

@@ -10,12 +10,14 @@ from __future__ import annotations
 import array
 import atexit
 import ctypes
+import fcntl
 import json
 import os
 import select
 import signal
 import socket
 import sys
+import termios
 import threading
 import time
 import traceback
@@ -51,7 +53,7 @@ def warm() -> None:
 
 def taken(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     """Return the next order and its files; None if there will be no more."""
-    size, files, _, _ = socket.recv_fds(control, 4, 4)
+    size, files, _, _ = socket.recv_fds(control, 4, 5)
     if not size:
         return None
     text = b""
@@ -64,6 +66,9 @@ def become(order: dict[str, Any], files: list[int]) -> None:
     """Turn this process into one that was started for an order."""
     if order["new_session"]:
         os.setsid()
+    for terminal in files[4:]:
+        fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN if order["ignores_hangups"] else signal.SIG_DFL)
     for number, file in enumerate(files[:3]):
         os.dup2(file, number)
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
@@ -171,7 +176,7 @@ class HubForker:
             self._control.detach()  # else it would close, at its end, a descriptor of the hub
             become(order, files)
             return True
-        for file in files[:3]:
+        for file in (*files[:3], *files[4:]):
             os.close(file)
         process = os.pidfd_open(pid)
         self._ready.register(process, select.POLLIN)
