@@ -33,6 +33,7 @@ from hub.roots.roots import UnsafePaths
 from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
 from tests.kit.trees import Renamed
+from tests.kit.warm import WARM
 
 PROJECT = Path(__file__).parent.parent
 # By default `rich`, which is there for other tests, would take seconds to paint a traceback.
@@ -144,6 +145,7 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
         yield
         if (runtime / "roots-hub").is_dir():
             main(["stop", "--all"])
+    WARM.end()
 
 
 def _find_hubs_only_below(top: Path, patch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,8 @@ import array
 import json
 import os
 import select
+import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -35,6 +37,7 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 """Elsewhere than on Linux warm hubs are started as others are."""
 DECIDED_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 SERVER = str(Path(__file__).with_name("warm_server.py"))
+COMMAND = str(Path(__file__).with_name("warm_command.py"))
 CHUNK = 65536
 LONGEST_COMMAND = 4096
 """Bytes: what is forked can show that it runs another one."""
@@ -62,32 +65,53 @@ class WarmServer:
         self._lock = Lock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
 
     def order(self, order: Mapping[str, Any], files: Sequence[int]) -> None:
         """Have a hub forked."""
         text = json.dumps(order).encode()
         with self._lock:
-            control = self._started() if self._control is None else self._control
+            control = self._control or self._started()
             socket.send_fds(control, [len(text).to_bytes(4, "little")], files)
             control.sendall(text)
 
+    def command(self) -> str:
+        """Return a program that runs warm hubs, for programs that start `roots-hub` themselves."""
+        if not IS_POSSIBLE:
+            return ROOTS_HUB
+        with self._lock:
+            if self._control is None:
+                self._started()
+        assert self._folder is not None
+        return str(self._folder / "roots-hub")
+
     def _started(self) -> socket.socket:
         self._control, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-P", SERVER, str(theirs.fileno()), "-" * LONGEST_COMMAND]
+        self._folder = Path(tempfile.mkdtemp())
+        with theirs, socket.socket(socket.AF_UNIX) as door:
+            place = str(self._folder / "door")
+            door.bind(place)
+            door.listen()
+            run = [sys.executable, "-I", "-S", "-B", COMMAND, place, ROOTS_HUB]
+            program = self._folder / "roots-hub"
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(run)} "$@"\n')
+            program.chmod(0o700)
+            files = [theirs.fileno(), door.fileno()]
+            command = [sys.executable, "-P", SERVER, *map(str, files), "-" * LONGEST_COMMAND]
             self._process = subprocess.Popen(  # noqa: S603 - ours
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=files,
             )
         return self._control
 
     def end(self) -> None:
-        if self._control is not None and self._process is not None:
+        if self._control and self._process and self._folder:
             self._control.close()
             self._process.wait()
-            self._control = self._process = None
+            shutil.rmtree(self._folder)
+            self._control = self._process = self._folder = None
 
 
 WARM = WarmServer()

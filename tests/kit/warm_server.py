@@ -148,12 +148,17 @@ def _is_flushed(stream: IO[str]) -> bool:
 
 
 class HubForker:
-    """Forks hubs, and tells who ordered one its id, and how it ended."""
+    """Forks hubs, and tells who ordered one its id, and how it ended.
 
-    def __init__(self, control: socket.socket) -> None:
+    Orders come from the tests, and from who connects to `door`, and is told on that connection.
+    """
+
+    def __init__(self, control: socket.socket, door: socket.socket) -> None:
         self._control = control
+        self._door = door
         self._ready = select.poll()
         self._ready.register(control, select.POLLIN)
+        self._ready.register(door, select.POLLIN)
         self._running: dict[int, tuple[int, int]] = {}
         """By a descriptor of the process: its id, and whom to tell that it has ended."""
 
@@ -163,17 +168,23 @@ class HubForker:
             for ready, _ in self._ready.poll():
                 if ready in self._running:
                     self._tell_the_end(ready)
-                elif self._is_hub():
+                elif self._is_hub(*self._ordered(ready)):
                     return
 
-    def _is_hub(self) -> bool:
-        got = taken(self._control)
-        if got is None:
-            self._end()
-        order, files = got
+    def _ordered(self, ready: int) -> tuple[dict[str, Any], list[int]]:
+        """Take an order; the fourth of its files is where its orderer is told."""
+        if ready == self._door.fileno():
+            caller, _ = self._door.accept()
+            got = taken(caller)
+            assert got is not None, "it ended before it said what it wants"
+            return got[0], [*got[1], caller.detach()]
+        return taken(self._control) or self._end()
+
+    def _is_hub(self, order: dict[str, Any], files: list[int]) -> bool:
         pid = os.fork()
         if not pid:
-            self._control.detach()  # else it would close, at its end, a descriptor of the hub
+            for one in (self._control, self._door):
+                one.detach()  # else it would close, at its end, a descriptor of the hub
             become(order, files)
             return True
         for file in (*files[:3], *files[4:]):
@@ -208,5 +219,5 @@ class HubForker:
 
 if __name__ == "__main__":
     warm()
-    HubForker(socket.socket(fileno=int(sys.argv[1]))).serve()
+    HubForker(*(socket.socket(fileno=int(number)) for number in sys.argv[1:3])).serve()
     end(main)
