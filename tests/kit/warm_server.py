@@ -31,6 +31,7 @@ from typing import IO, Any, NoReturn, cast
 from hub.cli import command_line
 from hub.cli.hubs import shared_hub
 from hub.cli.main import main
+from hub.logins import login_process
 
 SERVED_LATER = (
     *("hub.server.http.serve", "hub.server.http.app", "hub.server.stdio", "uvloop"),
@@ -39,6 +40,8 @@ SERVED_LATER = (
     *("hub.config.source.strict_yaml", "cryptography.hazmat.primitives.ciphers.aead"),
 )
 """What a hub imports once it has read its command line."""
+LOGIN = "hub.cli.logins.for_hub"
+"""The program of one login, which imports the SDK's client."""
 NOT_FLUSHED = 120
 """The exit code of Python where what was written has not come out."""
 
@@ -62,8 +65,11 @@ def taken(control: socket.socket) -> tuple[dict[str, Any], list[int]] | None:
     return json.loads(text), files
 
 
-def become(order: dict[str, Any], files: list[int]) -> None:
-    """Turn this process into one that was started for an order."""
+def become(order: dict[str, Any], files: list[int], stands_in: list[str]) -> None:
+    """Turn this process into one that was started for an order.
+
+    `stands_in` is a command that has another process forked, instead of a module that is run.
+    """
     if order["new_session"]:
         os.setsid()
     for terminal in files[4:]:
@@ -74,6 +80,7 @@ def become(order: dict[str, Any], files: list[int]) -> None:
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     os.chdir(order["cwd"])
     os.execve = partial(executed, os.execve)
+    cast("Any", login_process)._PROGRAM = (*stands_in, LOGIN)
     _begin_with(order["argv"], order["environment"])
 
 
@@ -115,13 +122,13 @@ def _written(file: int, errors: str | None) -> Any:
     return open(file, "w", encoding=sys.stdout.encoding, errors=errors, newline="\n", closefd=False)
 
 
-def end(command: Callable[[], int]) -> NoReturn:
+def end(command: Callable[[], int | None]) -> NoReturn:
     """Run a command, and end this process as the interpreter does, but for taking it apart.
 
     To free all that is imported would take as long as most of what a hub of a test does.
     """
     try:
-        code = command()
+        code = command() or 0
     except SystemExit as exc:
         if not isinstance(exc.code, int):
             raise
@@ -156,6 +163,8 @@ class HubForker:
     def __init__(self, control: socket.socket, door: socket.socket) -> None:
         self._control = control
         self._door = door
+        program = str(Path(__file__).with_name("warm_command.py"))
+        self._stands_in = [sys.executable, "-I", "-S", "-B", program, door.getsockname()]
         self._ready = select.poll()
         self._ready.register(control, select.POLLIN)
         self._ready.register(door, select.POLLIN)
@@ -181,11 +190,13 @@ class HubForker:
         return taken(self._control) or self._end()
 
     def _is_hub(self, order: dict[str, Any], files: list[int]) -> bool:
+        if order["argv"] == [LOGIN]:
+            import_module(LOGIN)  # once for all
         pid = os.fork()
         if not pid:
             for one in (self._control, self._door):
                 one.detach()  # else it would close, at its end, a descriptor of the hub
-            become(order, files)
+            become(order, files, self._stands_in)
             return True
         for file in (*files[:3], *files[4:]):
             os.close(file)
@@ -220,4 +231,4 @@ class HubForker:
 if __name__ == "__main__":
     warm()
     HubForker(*(socket.socket(fileno=int(number)) for number in sys.argv[1:3])).serve()
-    end(main)
+    end(import_module(LOGIN).main if sys.argv == [LOGIN] else main)
