@@ -240,9 +240,10 @@ def popen(argv: Sequence[str], **options: Any) -> AnyProcess:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         ends.add(options.pop(name, None), number)
     text, buffering = options.pop("text", False), options.pop("bufsize", -1)
+    new_session = options.pop("start_new_session", False)
     files = [*ends.theirs, *options.pop("terminals", ())]
     try:
-        process = WarmHub(argv, files, **options)
+        process = WarmHub(argv, files, new_session=new_session, **options)
     finally:
         ends.handed_over()
     for name, end in zip(("stdin", "stdout", "stderr"), ends.ours, strict=True):

@@ -48,9 +48,9 @@ def config(tmp_path: Path) -> Generator[str]:
 def test_a_client_is_served_until_it_closes_stdin(
     config: str, tmp_path: Path, on_sockets: bool
 ) -> None:
-    how = {"command": INSTALLED, "on_sockets": on_sockets}
+    asked = ("--config", config)
     for _ in range(2):
-        with attached("--config", config, cwd=tmp_path, **how) as client:
+        with attached(*asked, cwd=tmp_path, command=INSTALLED, on_sockets=on_sockets) as client:
             client.open()
             assert "recorder__pid" in client.tools()
             assert client.end() == 0
