@@ -33,6 +33,7 @@ from hub.roots.roots import UnsafePaths
 from tests.kit.hubs import CACHED_ROUTES
 from tests.kit.loops import FAST, Backend
 from tests.kit.trees import Renamed
+from tests.kit.warm import WARM
 
 PROJECT = Path(__file__).parent.parent
 # By default `rich`, which is there for other tests, would take seconds to paint a traceback.
@@ -43,15 +44,15 @@ LOGS = [
 structlog.configure(processors=LOGS)
 
 LONGEST = (
-    *("live/test_clients.py", "live/test_misbehaving.py", "live/test_orphans.py"),
-    *("live/test_eras.py", "guard/test_decide.py", "guard/test_guard_against_the_kernel.py"),
-    *("live/test_attach_ends.py", "live/test_attach.py", "live/test_oauth.py"),
-    *("live/test_inspector.py", "live/test_typescript.py", "live/test_login_renewal.py"),
-    *("live/test_attach_views.py", "live/test_logins_of_principals.py", "live/test_confinement.py"),
-    *("live/test_attach_refused.py", "live/test_remote_children.py", "live/test_login_in_calls.py"),
-    *("live/test_filesystem_server.py", "live/test_logins.py", "live/test_transcripts.py"),
-    *("live/test_standard_streams.py", "live/test_shown_sessions.py", "live/test_setup.py"),
-    *("live/test_oauth_proxy.py", "live/test_restart.py"),
+    *("live/test_misbehaving.py", "live/test_eras.py", "live/test_clients.py"),
+    *("live/test_orphans.py", "guard/test_decide.py", "live/test_remote_children.py"),
+    *("live/test_transcripts.py", "live/test_standard_streams.py"),
+    *("live/test_parallel_questions.py", "live/test_filesystem_server.py"),
+    *("guard/test_commands_against_a_shell.py", "live/test_login_renewal.py"),
+    *("live/test_logins_of_principals.py", "live/test_oauth.py", "live/test_logins.py"),
+    *("live/test_remote_failures.py", "live/test_confinement.py", "live/test_harm.py"),
+    *("live/test_typescript.py", "live/test_login_in_calls.py", "test_mutation.py"),
+    *("guard/test_guard_against_the_kernel.py", "cli/doctor/test_faults.py"),
 )
 """The files that take longest: tests that run side by side begin with them, not to wait for one."""
 
@@ -144,6 +145,7 @@ def state_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Generator[No
         yield
         if (runtime / "roots-hub").is_dir():
             main(["stop", "--all"])
+    WARM.end()
 
 
 def _find_hubs_only_below(top: Path, patch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from hub.cli.main import main
 from tests.kit.ports import free_port
+from tests.kit.warm import WARM
 
 PROJECT = Path(__file__).parents[2]
 CONFIG = """version: 1
@@ -88,7 +89,7 @@ class Patient:
             self.program(name, "exit 0")
         self.program("curl", _FETCHED)
         self.program("sudo", 'exec "$@"')
-        self.program("roots-hub", f'exec {sys.executable} -m hub "$@"')
+        self.program("roots-hub", f'exec {WARM.command()} "$@"')
         self.program("systemctl", f"echo PATH={self.programs}")
         self.config = self.write("hub.yaml", CONFIG, 0o600)
         self.client(".cursor/mcp.json", ENTRY)
@@ -139,7 +140,7 @@ class Patient:
             os.chdir(here)
 
     def hub(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._shell(f'exec {sys.executable} -m hub "$@"', *arguments)
+        return self._shell(f'exec {WARM.command()} "$@"', *arguments)
 
     def run(self, *options: str, after: str = "true") -> Said:
         """Run `doctor` in the shell in which the command `after` was carried out."""

@@ -6,10 +6,14 @@ import os
 import pty
 import select
 import signal
+import subprocess
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+from tests.kit.warm import AnyProcess, WarmHub, command_of, is_warm, popen
 
 SOON = 60.0
 """Seconds that a program may take to show something or to end."""
@@ -18,8 +22,9 @@ SOON = 60.0
 class Terminal:
     """A program at a terminal; `shown` is all that it has shown so far."""
 
-    def __init__(self, pid: int, screen: int) -> None:
+    def __init__(self, pid: int, screen: int, wait: Callable[[], int]) -> None:
         self.pid = pid
+        self._wait = wait
         self._screen = screen
         self._is_over = False
         self.shown = ""
@@ -39,13 +44,13 @@ class Terminal:
         while self._read():
             pass
         self._is_over = True
-        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self._wait()
 
     def close(self) -> None:
         """Kill the program, if it still runs."""
         if not self._is_over:
             os.kill(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
+            self._wait()
         os.close(self._screen)
 
     def _read(self) -> bool:
@@ -67,6 +72,13 @@ class ControllingTerminal:
     def command(self, command: Sequence[str]) -> list[str]:
         """Return the command line that takes the terminal, in a new session, and runs `command`."""
         return [sys.executable, "-c", _TAKE, str(self.files[0]), *command]
+
+    def start(self, argv: Sequence[str], **options: Any) -> AnyProcess:
+        """Start a process, warm or not, that the terminal belongs to."""
+        if is_warm(argv, options.get("env")):
+            return popen(argv, terminals=self.files, **options)
+        command = self.command(command_of(argv))
+        return subprocess.Popen(command, pass_fds=self.files, **options)  # noqa: S603 - a test's own
 
 
 _TAKE = """
@@ -94,11 +106,18 @@ def at_terminal(
     command: Sequence[str], *, cwd: Path, env: Mapping[str, str]
 ) -> Generator[Terminal]:
     """Run a program at a new terminal until the context ends."""
-    pid, screen = pty.fork()
-    if pid == 0:
-        os.chdir(cwd)
-        os.execvpe(command[0], list(command), dict(env))  # noqa: S606 - a test's own command
-    terminal = Terminal(pid, screen)
+    if is_warm(command, env):
+        screen, theirs = pty.openpty()
+        process = WarmHub(command, [theirs] * 4, cwd=cwd, env=env)
+        os.close(theirs)
+        terminal = Terminal(process.pid, screen, process.wait)
+    else:
+        pid, screen = pty.fork()
+        if pid == 0:
+            os.chdir(cwd)
+            argv = command_of(command)
+            os.execvpe(argv[0], argv, dict(env))  # noqa: S606 - a test's own command
+        terminal = Terminal(pid, screen, lambda: os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     try:
         yield terminal
     finally:

@@ -1,9 +1,9 @@
 """Starts hubs as processes of their own, but not anew: forked from one that has imported the hub.
 
 Most live tests are about what a hub does once it runs, and its start would take most of their time.
-A warm hub runs the real entry point, on real pipes. It differs from the installed command in what
-the kernel tells of it (command line, environment, parent, memory), and in what Python decides at
-its start. Tests of those start `ROOTS_HUB`.
+A warm hub runs the real entry point, on real pipes, and so does a shared hub that it starts. It
+differs from the installed command in what the kernel tells of it (command line, environment,
+parent, memory), and in what Python decides at its start. Tests of those start `ROOTS_HUB`.
 """
 
 from __future__ import annotations
@@ -12,6 +12,9 @@ import array
 import json
 import os
 import select
+import shlex
+import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -19,7 +22,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGHUP, SIGKILL, SIGTERM, Signals
 from threading import Lock
 from typing import IO, Any, cast
 
@@ -34,7 +37,10 @@ IS_POSSIBLE = hasattr(os, "pidfd_open")
 """Elsewhere than on Linux warm hubs are started as others are."""
 DECIDED_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")
 SERVER = str(Path(__file__).with_name("warm_server.py"))
+COMMAND = str(Path(__file__).with_name("warm_command.py"))
 CHUNK = 65536
+LONGEST_COMMAND = 4096
+"""Bytes: what is forked can show that it runs another one."""
 
 
 def command_of(argv: Sequence[str]) -> list[str]:
@@ -59,39 +65,63 @@ class WarmServer:
         self._lock = Lock()
         self._control: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
 
     def order(self, order: Mapping[str, Any], files: Sequence[int]) -> None:
         """Have a hub forked."""
         text = json.dumps(order).encode()
         with self._lock:
-            control = self._started() if self._control is None else self._control
+            control = self._control or self._started()
             socket.send_fds(control, [len(text).to_bytes(4, "little")], files)
             control.sendall(text)
 
+    def command(self) -> str:
+        """Return a program that runs warm hubs, for programs that start `roots-hub` themselves."""
+        if not IS_POSSIBLE:
+            return ROOTS_HUB
+        with self._lock:
+            if self._control is None:
+                self._started()
+        assert self._folder is not None
+        return str(self._folder / "roots-hub")
+
     def _started(self) -> socket.socket:
         self._control, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-P", SERVER, str(theirs.fileno())]
+        self._folder = Path(tempfile.mkdtemp())
+        with theirs, socket.socket(socket.AF_UNIX) as door:
+            place = str(self._folder / "door")
+            door.bind(place)
+            door.listen()
+            run = [sys.executable, "-I", "-S", "-B", COMMAND, place, ROOTS_HUB]
+            program = self._folder / "roots-hub"
+            program.write_text(f'#!/bin/sh\nexec {shlex.join(run)} "$@"\n')
+            program.chmod(0o700)
+            files = [theirs.fileno(), door.fileno()]
+            command = [sys.executable, "-P", SERVER, *map(str, files), "-" * LONGEST_COMMAND]
             self._process = subprocess.Popen(  # noqa: S603 - ours
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                pass_fds=files,
             )
         return self._control
 
     def end(self) -> None:
-        if self._control is not None and self._process is not None:
+        if self._control and self._process and self._folder:
             self._control.close()
             self._process.wait()
-            self._control = self._process = None
+            shutil.rmtree(self._folder)
+            self._control = self._process = self._folder = None
 
 
 WARM = WarmServer()
 
 
 class WarmHub:
-    """A process, with what tests use of `subprocess.Popen`; `files` are its first three."""
+    """A process, with what tests use of `subprocess.Popen`.
+
+    `files` are its first three; behind them may be a terminal that shall be that of its session.
+    """
 
     def __init__(
         self,
@@ -110,9 +140,12 @@ class WarmHub:
         self.stderr: IO[Any] | None = None
         self._lock = Lock()
         self._news, theirs = socket.socketpair()
-        order = {"argv": self.args, "cwd": str(cwd or Path.cwd()), "environment": environment}
+        order: dict[str, Any] = {"argv": self.args, "environment": environment}
+        order["cwd"] = str(cwd or Path.cwd())
+        order["new_session"] = new_session or len(files) > 3
+        order["ignores_hangups"] = signal.getsignal(SIGHUP) is signal.SIG_IGN
         with theirs:
-            WARM.order({**order, "new_session": new_session}, [*files, theirs.fileno()])
+            WARM.order(order, [*files[:3], theirs.fileno(), *files[3:]])
         self.pid = self._number()
 
     def _number(self) -> int:
@@ -207,8 +240,10 @@ def popen(argv: Sequence[str], **options: Any) -> AnyProcess:
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         ends.add(options.pop(name, None), number)
     text, buffering = options.pop("text", False), options.pop("bufsize", -1)
+    new_session = options.pop("start_new_session", False)
+    files = [*ends.theirs, *options.pop("terminals", ())]
     try:
-        process = WarmHub(argv, ends.theirs, **options)
+        process = WarmHub(argv, files, new_session=new_session, **options)
     finally:
         ends.handed_over()
     for name, end in zip(("stdin", "stdout", "stderr"), ends.ours, strict=True):

@@ -15,13 +15,14 @@ from typing import IO, Any
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, AnyProcess, popen, ran
 from tests.live.programs import SOON, environment
 
 as_root = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0,
     reason="only root looks into the hub's process: it is hidden from others",
 )
+INSTALLED = (ROOTS_HUB, "attach")
 RUNNING_CHILD = {
     "command": sys.executable,
     "args": [str(Path(__file__).with_name("running_child.py"))],
@@ -33,9 +34,7 @@ RUNNING_CHILD = {
 class AttachedClient:
     """A client that started `roots-hub attach`, and speaks to whatever is at the other end."""
 
-    def __init__(
-        self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes]
-    ) -> None:
+    def __init__(self, process: AnyProcess, stdin: IO[bytes], stdout: IO[bytes]) -> None:
         self.process = process
         self.stdin = stdin
         self.stdout = stdout
@@ -96,13 +95,13 @@ class AttachedClient:
 def attached(
     *arguments: str,
     cwd: Path,
-    command: Sequence[str] = (ROOTS_HUB, "attach"),
+    command: Sequence[str] = (WARM_HUB, "attach"),
     on_sockets: bool = False,
     env: Mapping[str, str] | None = None,
 ) -> Generator[AttachedClient]:
     """Run a command that attaches, on pipes or on sockets; it is killed at the end."""
     pairs = _sockets() if on_sockets else None
-    process = subprocess.Popen(  # noqa: S603 - ours
+    process = popen(
         [*command, *arguments],
         cwd=cwd,
         env=environment(**(env or {})),

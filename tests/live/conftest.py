@@ -10,7 +10,7 @@ from httpx2._config import DEFAULT_TIMEOUT_CONFIG
 
 from tests.kit.ports import free_port
 from tests.kit.trees import PROJECT, plant
-from tests.kit.warm import WARM, open_process
+from tests.kit.warm import open_process
 from tests.live.programs import SOON, http_hub
 
 HERE = Path(__file__).parent
@@ -52,7 +52,6 @@ def warm_hubs() -> Generator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(anyio, "open_process", open_process)
         yield
-    WARM.end()
 
 
 @pytest.fixture(scope="session", autouse=True)

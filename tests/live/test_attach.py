@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
-from tests.live.attaching import AttachedClient, attached, hubs, run, shared_hubs, until
+from tests.kit.warm import ROOTS_HUB, WARM_HUB
+from tests.live.attaching import INSTALLED, AttachedClient, attached, hubs, run, shared_hubs, until
 from tests.live.programs import (
     RECORDER,
     SOON,
@@ -48,8 +48,9 @@ def config(tmp_path: Path) -> Generator[str]:
 def test_a_client_is_served_until_it_closes_stdin(
     config: str, tmp_path: Path, on_sockets: bool
 ) -> None:
+    asked = ("--config", config)
     for _ in range(2):
-        with attached("--config", config, cwd=tmp_path, on_sockets=on_sockets) as client:
+        with attached(*asked, cwd=tmp_path, command=INSTALLED, on_sockets=on_sockets) as client:
             client.open()
             assert "recorder__pid" in client.tools()
             assert client.end() == 0
@@ -128,7 +129,7 @@ def test_a_client_that_does_not_read_holds_nobody_up(
 @pytest.mark.parametrize("mode", ["legacy", "auto", "2026-07-28"])
 async def test_the_python_sdks_clients_attach(config: str, tree: Path, mode: Mode) -> None:
     project, secret = tree / "project", tree / "private/secret.txt"
-    command = [ROOTS_HUB, "attach", "--config", config]
+    command = [WARM_HUB, "attach", "--config", config]
     async with connected(command, [project], mode=mode, cwd=tree) as client:
         inside = project / "a.txt"
         assert await call(client, "recorder__read_file", path=str(inside)) == "project/a.txt"

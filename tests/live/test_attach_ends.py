@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.attaching import as_root, attached, hubs, run, shared_hubs, until
+from tests.live.attaching import INSTALLED, as_root, attached, hubs, run, shared_hubs, until
 from tests.live.programs import MARK, RECORDER, SOON, alive, config_file
 
 # ruff: noqa: T201 - how long each round took is what a run with many rounds is for
@@ -151,7 +151,7 @@ def test_a_hub_of_another_version_goes_once_it_has_no_clients(config: str, tmp_p
 @as_root
 def test_nothing_of_the_first_client_stays_with_the_hub(config: str, tmp_path: Path) -> None:
     own = {"TERM_SESSION_ID": "one", "SHLVL": "7", "A_TOKEN": "secret", "LANG": "C.UTF-8"}
-    with attached("--config", config, cwd=tmp_path, env=own) as client:
+    with attached("--config", config, cwd=tmp_path, env=own, command=INSTALLED) as client:
         client.open()
         (hub,) = shared_hubs(config)
         process = Path(f"/proc/{hub}")

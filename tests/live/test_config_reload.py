@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from hub.roots.roots import RootCondition
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB, AnyProcess, popen
 from tests.live.programs import SOON, connected, environment, report
 
 pytestmark = pytest.mark.usefixtures("hangups")
@@ -24,7 +24,7 @@ WAITS = "config changed: this waits for `roots-hub reload`"
 class EditedHub:
     """A hub with the config `file`, which a test edits."""
 
-    def __init__(self, process: subprocess.Popen[str], file: Path) -> None:
+    def __init__(self, process: AnyProcess, file: Path) -> None:
         self.process = process
         self.file = file
         assert process.stdout is not None
@@ -51,8 +51,8 @@ def text(roots: object, **keys: Any) -> str:
 @contextmanager
 def serving(file: Path, roots: object, **keys: Any) -> Generator[EditedHub]:
     file.write_text(text(roots, **keys))
-    command = [ROOTS_HUB, "--log-format", "json", "run", "--http", "127.0.0.1:0"]
-    with subprocess.Popen(  # noqa: S603 - ours
+    command = [WARM_HUB, "--log-format", "json", "run", "--http", "127.0.0.1:0"]
+    with popen(
         [*command, "--config", str(file)],
         env=environment(),
         stdout=subprocess.PIPE,

@@ -29,7 +29,7 @@ from tests.conftest import PROJECT
 from tests.kit.confinement import needs_landlock
 from tests.kit.rigs import roots_at
 from tests.kit.trees import plant
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
 from tests.live.confined import server
 from tests.live.programs import RECORDER, call, config_file, connected, http_hub, report
 
@@ -427,9 +427,7 @@ async def test_the_hub_says_who_is_confined(project: Path, tmp_path: Path) -> No
         "open": {**recorder, "confine": "off"},
         "elsewhere": {"command": "docker", "args": ["run", "x"], "confine": "auto"},
     }
-    with http_hub(
-        "--config", config_file(tmp_path, servers, guard="off"), cwd=tmp_path, hub=ROOTS_HUB
-    ) as url:
+    with http_hub("--config", config_file(tmp_path, servers, guard="off"), cwd=tmp_path) as url:
         async with connected(url, [project]) as client:
             inside, secret = str(project / "a.txt"), str(secret_of(project))
             assert await call(client, "confined__read_file", path=inside) == "inside"
@@ -484,7 +482,6 @@ async def test_a_link_that_is_swapped_does_not_lead_the_hubs_own_file_server_out
 
 async def test_a_server_that_must_be_confined_and_cannot_be_stops_the_hub(tmp_path: Path) -> None:
     file = config_file(tmp_path, {"x": {"command": "docker", "confine": "require"}})
-    command = [ROOTS_HUB, "run", "--config", file]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ)  # noqa: S603, ASYNC221 - it ends at once
+    ended = ran([WARM_HUB, "run", "--config", file], timeout=60)
     assert ended.returncode == 3
     assert "servers.x.confine: is require, but confining fails: " in ended.stderr

@@ -12,7 +12,7 @@ import pytest
 
 from hub.confinement import landlock
 from hub.system import this_process as privacy
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
 from tests.live.programs import config_file, environment
 
 SECRETS = {
@@ -33,13 +33,8 @@ def spied(tmp_path: Path, **server: Any) -> bytes:
     config = config_file(
         tmp_path, {"s": {"command": sys.executable, "args": ["-c", spy], **server}}
     )
-    subprocess.run(  # noqa: S603 - the hub, whose child answers nothing
-        [ROOTS_HUB, "check", "--connect", "--config", config, "--root", str(root)],
-        env=environment(**SECRETS),
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    command = [WARM_HUB, "check", "--connect", "--config", config, "--root", str(root)]
+    ran(command, env=environment(**SECRETS), timeout=60)  # its child answers nothing
     return found.read_bytes()
 
 

@@ -74,7 +74,7 @@ def answered(terminal: Terminal, answer: str) -> None:
 
 
 def test_a_terminal_is_asked_once_and_again_after_a_change(project: Path) -> None:
-    command = [ROOTS_HUB, "run"]
+    command = [WARM_HUB, "run"]
     with at_terminal(command, cwd=project, env=env(project)) as terminal:
         answered(terminal, "n")
         assert terminal.end() == 2
@@ -108,7 +108,7 @@ def test_the_question_names_the_commands_for_secrets_and_runs_none(project: Path
         },
     }
     (project / "hub.yaml").write_text(json.dumps(config))
-    command = [ROOTS_HUB, "run", "--http", "127.0.0.1:0"]
+    command = [WARM_HUB, "run", "--http", "127.0.0.1:0"]
     with at_terminal(command, cwd=project, env=env(project)) as terminal:
         answered(terminal, "n")
         assert terminal.end() == 2

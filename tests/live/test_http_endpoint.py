@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.kit.warm import WARM_HUB, ran
 from tests.live.programs import SOON, environment, http_hub
 
 TOKEN = "a-token-of-the-tests"  # noqa: S105 - no secret
@@ -36,13 +36,13 @@ HEADERS = {
 
 @pytest.fixture(scope="module")
 def url(tree: Path) -> Generator[str]:
-    with http_hub(cwd=tree / "project", hub=ROOTS_HUB) as served:
+    with http_hub(cwd=tree / "project") as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def guarded(tree: Path) -> Generator[str]:
-    with http_hub(cwd=tree / "project", env={"HUB_TOKEN": TOKEN}, hub=ROOTS_HUB) as served:
+    with http_hub(cwd=tree / "project", env={"HUB_TOKEN": TOKEN}) as served:
         yield served
 
 

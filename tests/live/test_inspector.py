@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PROJECT
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM
 from tests.live.programs import SOON, config_file, environment, outside
 
 
@@ -61,10 +60,9 @@ def inspect(
         {"type": "streamable-http", "url": request.getfixturevalue("url")}
         if request.param == "http"
         else {
-            "command": ROOTS_HUB,
+            "command": WARM.command(),
             "args": [request.param, "--config", request.getfixturevalue("config")],
-            # The Inspector passes next to nothing on; what is tested is this tree.
-            "env": {"PYTHONPATH": str(PROJECT), **directories},
+            "env": directories,  # the Inspector passes next to nothing on
         }
     )
     return Inspector(npm_program("mcp-inspector"), tmp_path, entry)

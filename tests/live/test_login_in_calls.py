@@ -17,7 +17,7 @@ from mcp.types import CallToolResult, ElicitResult
 from msgspec.structs import replace
 
 from hub.logins.login_files import LoginFiles
-from tests.kit.warm import WARM_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB
 from tests.live.programs import SOON, SharedFolders, config_file, connected, environment, text_of
 from tests.live.test_logins import browse, issuer, remote, run
 
@@ -52,11 +52,11 @@ def config(tmp_path: Path, remote: str) -> str:
     return config
 
 
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize(("mode", "hub"), [("legacy", ROOTS_HUB), ("auto", WARM_HUB)])
 async def test_a_call_goes_on_after_its_user_has_logged_in(
-    tmp_path: Path, config: str, mode: Literal["legacy", "auto"]
+    tmp_path: Path, config: str, mode: Literal["legacy", "auto"], hub: str
 ) -> None:
-    person, command = PersonAsked(), [WARM_HUB, "run", "--config", config]
+    person, command = PersonAsked(), [hub, "run", "--config", config]
     async with connected(
         command,
         SharedFolders([tmp_path]),

@@ -1,6 +1,6 @@
 """Servers with child processes of every kind, and a hub that ends in every way: none is left.
 
-`ORPHAN_ROUNDS=20` (`make orphans`) repeats each way so often.
+`ORPHAN_ROUNDS=20` (`make orphans`) repeats each way so often, with hubs that start as users' do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pytest
 
 from hub.children.process.supervised import ForkServerClient
 from tests.kit.terminal import controlling_terminal
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, AnyProcess
 from tests.live.programs import SOON, config_file, environment
 from tests.live.test_http_endpoint import post, session
 from tests.live.test_processes import Piped
@@ -36,6 +36,7 @@ pytestmark = [
 ]
 
 ROUNDS = range(int(os.environ.get("ORPHAN_ROUNDS", "1")))
+HUB = ROOTS_HUB if len(ROUNDS) > 1 else WARM_HUB
 CHILDREN = (
     ("child=plain",),
     ("noeof", "noterm", "child=noterm"),
@@ -94,7 +95,7 @@ class ProcessTree:
                         found[int(folder.name)] = " ".join(words)
         return found
 
-    def kill(self, process: subprocess.Popen[str]) -> None:
+    def kill(self, process: AnyProcess) -> None:
         """Kill the hub, and with it what it has to outlive it."""
         process.send_signal(signal.SIGSTOP)
         (beside,) = self.below(process.pid)
@@ -133,20 +134,19 @@ def _parent(folder: Path) -> str:
 
 
 @contextmanager
-def hub(directory: Path, *arguments: str) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
+def hub(directory: Path, *arguments: str) -> Generator[tuple[AnyProcess, ProcessTree]]:
     tree = ProcessTree()
     with (
         (directory / "stderr.log").open("w") as log,
         controlling_terminal() as terminal,  # without one a SIGHUP asks to reload
-        subprocess.Popen(  # noqa: S603 - ours
-            terminal.command([ROOTS_HUB, "run", *arguments, "--config", tree.config(directory)]),
+        terminal.start(
+            [HUB, "run", *arguments, "--config", tree.config(directory)],
             cwd=directory,
             env=environment(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            pass_fds=terminal.files,
         ) as process,
     ):
         tree.hub = process.pid
@@ -175,7 +175,7 @@ def stdio_hub(directory: Path) -> Generator[tuple[Piped, ProcessTree]]:
 
 
 @contextmanager
-def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], ProcessTree]]:
+def http_hub(directory: Path) -> Generator[tuple[AnyProcess, ProcessTree]]:
     with (
         ThreadPoolExecutor(_CALLS) as pool,
         hub(directory, "--http", "127.0.0.1:0") as (process, tree),
@@ -198,7 +198,7 @@ def http_hub(directory: Path) -> Generator[tuple[subprocess.Popen[str], ProcessT
         yield process, tree
 
 
-def send(process: subprocess.Popen[str], *signs: signal.Signals) -> None:
+def send(process: AnyProcess, *signs: signal.Signals) -> None:
     for number, sign in enumerate(signs):
         time.sleep(0.2 * bool(number))
         process.send_signal(sign)

@@ -15,7 +15,7 @@ from typing import IO
 import anyio
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import ROOTS_HUB, AnyProcess
 from tests.live.attaching import until
 from tests.live.programs import (
     MARK,
@@ -42,7 +42,7 @@ GRANDPARENT = [
 class Piped:
     """A hub on pipes, spoken to line by line."""
 
-    def __init__(self, process: subprocess.Popen[str], mark: str) -> None:
+    def __init__(self, process: AnyProcess, mark: str) -> None:
         self.process = process
         self.mark = mark
         assert process.stdin is not None

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.kit.ports import free_port
-from tests.kit.warm import ROOTS_HUB, WARM_HUB
+from tests.kit.warm import WARM, WARM_HUB
 from tests.live.programs import (
     RECORDER,
     SharedFolders,
@@ -124,7 +124,7 @@ async def test_a_hub_behind_the_hub_learns_the_clients_roots(tree: Path) -> None
 
 @pytest.mark.parametrize("era", ["auto", "modern"])
 async def test_a_hub_behind_the_hub_over_stdio(era: str, tree: Path) -> None:
-    server = {"command": ROOTS_HUB, "args": ["run", "--root", str(tree)], "era": era}
+    server = {"command": WARM.command(), "args": ["run", "--root", str(tree)], "era": era}
     with hub_before(tree, server) as url:
         async with connected(url, [tree / "docs"]) as client:
             assert await call(client, "read_file", path=str(tree / "docs/b.md")) == "docs/b.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM_HUB
 from tests.live.attaching import attached, hubs, run, until
 from tests.live.programs import SOON, http_hub
 
@@ -30,7 +30,7 @@ def written(folder: Path, **server: object) -> str:
 
 def test_a_hub_on_stdio_is_found_reloaded_and_stopped(tmp_path: Path) -> None:
     config = written(tmp_path)
-    stdio = (ROOTS_HUB, "run", "--stdio")
+    stdio = (WARM_HUB, "run", "--stdio")
     with attached("--config", config, cwd=tmp_path, command=stdio) as client:
         client.open()
         first = json.loads(client.call("show"))
@@ -63,7 +63,7 @@ def test_what_is_wrong_with_a_config_shows_in_status(tmp_path: Path) -> None:
 
 def test_a_hub_that_was_killed_leaves_nothing_that_status_trips_over(tmp_path: Path) -> None:
     config = written(tmp_path)
-    stdio = (ROOTS_HUB, "run", "--stdio")
+    stdio = (WARM_HUB, "run", "--stdio")
     with attached("--config", config, cwd=tmp_path, command=stdio) as client:
         client.open()
         until(lambda: hubs(config, tmp_path))

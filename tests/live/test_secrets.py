@@ -13,7 +13,7 @@ import pytest
 from mcp import Client
 
 from tests.kit.trees import plant
-from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.kit.warm import WARM_HUB, ran
 from tests.live.programs import (
     call,
     config_file,
@@ -75,7 +75,7 @@ async def test_a_secret_reaches_the_child_that_names_it_and_nothing_else(top: Pa
     servers = {"has": {**SHOWS, "env": env}, "lacks": SHOWS}
     config = config_file(top, servers, audit={"file": "audit.jsonl"})
     log = ["--log-level", "debug", "--log-file", str(top / "hub.log")]
-    hub = [ROOTS_HUB, "run", "--stdio", "--config", config, *log]
+    hub = [WARM_HUB, "run", "--stdio", "--config", config, *log]
     async with connected(hub, [top / "root"], cwd=top, env=kept_in(top)) as client:
         assert len(await tools_of(client, "has", "lacks")) == 3
         found = await variables(client, "has__show")

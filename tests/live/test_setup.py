@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PROJECT
 from tests.kit.pages import README, blocks, shown_in
 from tests.kit.terminal import at_terminal
-from tests.kit.warm import ROOTS_HUB
-from tests.live.programs import call, connected, environment, outside
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.live.programs import SOON, call, connected, environment, outside
 
 
 @pytest.fixture
@@ -38,21 +36,12 @@ def env(home: Path, **more: str) -> dict[str, str]:
         # Shared hubs are ended with the tests by what is in there.
         or name == "XDG_RUNTIME_DIR"
     }
-    python = f"{PROJECT}{os.pathsep}{kept.get('PYTHONPATH', '')}"
-    return {**kept, "HOME": str(home), "PYTHONPATH": python, "COLUMNS": "200", **more}
+    return {**kept, "HOME": str(home), "COLUMNS": "200", **more}
 
 
 def run(home: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - our own program
-        [ROOTS_HUB, *arguments],
-        cwd=home / "project",
-        env=env(home, **more),
-        input="",
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [WARM_HUB, *arguments]
+    return ran(command, timeout=SOON, cwd=home / "project", env=env(home, **more))
 
 
 def entry_in(home: Path, client: str) -> dict[str, Any]:
@@ -113,7 +102,7 @@ def test_a_terminal_is_asked_before_a_file_changes(home: Path) -> None:
     file.write_text(before)
     assert run(home, "import").returncode == 0
     for answer, is_there in (("n", False), ("y", True)):
-        command = [ROOTS_HUB, "install", "cursor"]
+        command = [WARM_HUB, "install", "cursor"]
         with at_terminal(command, cwd=home / "project", env=env(home)) as terminal:
             assert '"roots-hub": {' in terminal.until("Change this file? [y/N] ")
             assert file.read_text() == before

@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import PROJECT
 from tests.kit.pages import README, Block, PageTerminal, blocks, is_shown, shown_in
+from tests.kit.warm import WARM
 
 pytestmark = pytest.mark.live
 NOT_RUN = ("uv tool", "pipx install", "python3 -m venv")
@@ -21,10 +22,8 @@ def terminal(tmp_path: Path) -> PageTerminal:
     programs, home = tmp_path / "bin", tmp_path / "home/user"
     programs.mkdir()
     home.mkdir(parents=True)
-    (programs / "roots-hub").symlink_to(PROJECT / ".venv/bin/roots-hub")
-    return PageTerminal(
-        home, {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(PROJECT)}
-    )
+    (programs / "roots-hub").symlink_to(WARM.command())
+    return PageTerminal(home, {"PATH": f"{programs}:{os.environ['PATH']}"})
 
 
 def play(terminal: PageTerminal, block: Block) -> int:

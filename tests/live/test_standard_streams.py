@@ -19,6 +19,8 @@ from tests.kit.warm import ROOTS_HUB, WARM_HUB, popen
 from tests.live.programs import RECORDER, SOON, call, connected, environment, http_hub
 
 WRAP = [ROOTS_HUB, "wrap", "--", *RECORDER]
+FORKED = [WARM_HUB, *WRAP[1:]]
+"""Where it makes no difference how a hub starts, and it has uvloop as the others have."""
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -60,11 +62,12 @@ def run(
     stdout: BinaryIO | int = subprocess.PIPE,
 ) -> tuple[int, bytes]:
     """Return the hub's exit code and what it wrote."""
-    with subprocess.Popen(  # noqa: S603 - the hub
-        WRAP, env=environment(**env), stdin=stdin, stdout=stdout
-    ) as hub:
-        answered, _ = hub.communicate(asked, SOON)
-    return hub.returncode, answered
+    with popen(FORKED, env=environment(**env), stdin=stdin, stdout=stdout) as hub:
+        if asked is not None and hub.stdin is not None:
+            hub.stdin.write(asked)
+            hub.stdin.close()
+        answered = b"" if hub.stdout is None else hub.stdout.read()
+        return hub.wait(SOON), answered
 
 
 def test_pipes(env: dict[str, str]) -> None:
@@ -148,7 +151,7 @@ def test_a_terminal(env: dict[str, str], terminal: tuple[int, int]) -> None:
 async def test_large_messages(env: dict[str, str], tmp_path: Path) -> None:
     large = tmp_path / "large"
     large.write_text("x" * BIG)
-    async with connected([*WRAP[:2], "--root", str(tmp_path), *WRAP[2:]], env=env) as client:
+    async with connected([*FORKED[:2], "--root", str(tmp_path), *FORKED[2:]], env=env) as client:
         assert len(await call(client, "read_file", path=str(large))) == BIG
         assert await call(client, "whereabouts", text="y" * BIG)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.kit.terminal import at_terminal
-from tests.kit.warm import ROOTS_HUB, WARM_HUB, ran
+from tests.kit.warm import WARM_HUB, ran
 from tests.live.programs import RECORDER, SOON, environment
 
 pytestmark = pytest.mark.live
@@ -33,7 +33,7 @@ def piped(folder: Path, *arguments: str, **more: str) -> str:
 
 def at_screen(folder: Path, *arguments: str, **more: str) -> str:
     env = {"TERM": "xterm", **environment(**more)}
-    command = [ROOTS_HUB, *arguments, "--config", "hub.yaml"]
+    command = [WARM_HUB, *arguments, "--config", "hub.yaml"]
     with at_terminal(command, cwd=folder, env=env) as terminal:
         terminal.end()
         return terminal.shown

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB
+from tests.kit.warm import WARM
 from tests.live.era_server import MANY, NAMES
 from tests.live.programs import SOON, config_file, environment, era_servers, outside
 
@@ -45,7 +45,7 @@ def test_a_typescript_client_uses_all_that_a_hub_offers(  # noqa: PLR0913, PLR09
     asked: dict[str, Any] = {
         "line": line,
         "era": era,
-        "target": url if transport == "http" else [ROOTS_HUB, transport, "--config", config],
+        "target": url if transport == "http" else [WARM.command(), transport, "--config", config],
         "env": environment(),
         "roots": [{"uri": (tree / "project").as_uri(), "name": "project"}],
         "outside": str(tree / "private/secret.txt"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB, WARM_HUB
+from tests.kit.warm import WARM_HUB
 from tests.live.programs import (
     RECORDER,
     Mode,
@@ -30,7 +30,7 @@ def filesystem(npm_program: Callable[[str], str]) -> str:
 async def test_tools_keep_their_bare_names_and_the_roots_hold(filesystem: str, tree: Path) -> None:
     project, docs = tree / "project", tree / "docs"
     shared = SharedFolders([project])
-    async with connected([ROOTS_HUB, "wrap", "--", filesystem], shared) as client:
+    async with connected([WARM_HUB, "wrap", "--", filesystem], shared) as client:
         names = [tool.name for tool in (await client.list_tools()).tools]
         assert "read_text_file" in names
         assert "get-roots" in names

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,12 +18,11 @@ from hub.config.watch import EVERY, Watched
 from hub.guard.containment import OUTSIDE
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
-from tests.conftest import PROJECT
 from tests.kit.hubs import FakeClient, FlowChild, FlowHub, flow_hub, text_of
 from tests.kit.loops import in_time, virtual_time
 from tests.kit.trees import plant
+from tests.kit.warm import WARM_HUB, ran
 
-ROOTS_HUB = str(PROJECT / ".venv/bin/roots-hub")
 WRITE_FILE: JsonObject = {"name": "write_file", "inputSchema": {"type": "object"}}
 
 
@@ -79,8 +77,7 @@ def test_o02_projects_are_found_named_and_not_found_twice(tmp_path: Path) -> Non
         "a/b/c/d/e/f/g/package.json",
         "web2/node_modules/dep/package.json",
     )
-    command = [ROOTS_HUB, "roots", "detect", "--json", str(top)]
-    done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603 - ours
+    done = ran([WARM_HUB, "roots", "detect", "--json", str(top)], timeout=60)
     found = {
         Path(one["path"]).name: (one["name"], one["marker"]) for one in json.loads(done.stdout)
     }
@@ -227,10 +224,8 @@ def kept(tmp_path: Path) -> Path:
 
 def edit(top: Path, *arguments: str) -> str:
     """Run `roots-hub roots` on the config, and return what it says."""
-    command = [ROOTS_HUB, "roots", *arguments, "--config", str(top / "hub.yaml")]
-    done = subprocess.run(  # noqa: S603 - our own program
-        command, cwd=top, capture_output=True, text=True, check=False
-    )
+    command = [WARM_HUB, "roots", *arguments, "--config", str(top / "hub.yaml")]
+    done = ran(command, timeout=60, cwd=top)
     return done.stdout + done.stderr
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,9 @@ from hub.config.load import load_config
 from hub.config.models import HubConfig
 from hub.errors import StartError
 from hub.values import Json, JsonObject
-from tests.conftest import PROJECT
 from tests.kit.hubs import TWO_ROOTS, FakeClient, flow_hub
 from tests.kit.trees import plant
+from tests.kit.warm import WARM_HUB, ran
 
 IN_PROJECT = "/home/user/project/config.json"
 IN_DOCUMENTS = "/home/user/documents/readme.txt"
@@ -335,11 +334,10 @@ async def test_b13_a_root_is_no_pattern(home: Path) -> None:
 @pytest.mark.live
 def test_b14_contains_answers_scripts_by_its_exit_code(tmp_path: Path) -> None:
     top = plant(tmp_path, "shared/a.txt", "shared-evil/b.txt", "shared/out => ..")
-    program = str(PROJECT / ".venv/bin/roots-hub")
 
     def contains(path: str) -> int:
-        command = [program, "roots", "contains", "--root", str(top / "shared"), path]
-        return subprocess.run(command, cwd=top, capture_output=True, check=False).returncode  # noqa: S603 - ours
+        command = [WARM_HUB, "roots", "contains", "--root", str(top / "shared"), path]
+        return ran(command, timeout=60, cwd=top).returncode
 
     assert contains(str(top / "shared/a.txt")) == 0
     assert contains("shared/new.txt") == 0
