@@ -304,6 +304,9 @@ READING = [
     "echo $(cd; cat secret.txt)",
     "sh -c 'cd; cat secret.txt'",
     "bash <<'E'\ncd\ncat secret.txt\nE",
+    "cat .\\\n./private/secret.txt",
+    "echo 'cat .$x./private/secret.txt' > y; sh y",
+    "awk 'BEGIN { system(\"cat .${x}./private/secret.txt\") }'",
 ]
 QUOTED = [
     ".''./private/secret.txt",

@@ -321,6 +321,16 @@ TOP = [
     "cat {/,a}?*/passwd",
     "cat $x/[[:alpha:]]tc/passwd",
     "ls {/," + ",".join(f"a{n}" for n in range(300)) + "}",
+    "echo 'ls /' | sh",
+    "echo 'a /' | xargs ls",
+    "echo '$((1 / 1))' | xargs ls",
+    "{ echo 'ls /'; } | bash",
+    "sh <<< 'ls /'",
+    "printf 'ls /' > x.sh; sh x.sh",
+    "awk 'BEGIN { system(\"ls /\") }'",
+    "awk 'BEGIN { system(\"ls /.\") }'",
+    "python3 -c 'import os; os.system(\"ls /\")'",
+    'node -e \'require("child_process").execSync("ls /")\'',
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",

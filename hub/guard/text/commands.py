@@ -13,6 +13,7 @@ from urllib.parse import quote
 from hub.guard.text.assignments import COMPUTES, with_assigned
 from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted, with_folders_of_code
 from hub.guard.text.names import SERIAL_PORT
+from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
 from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
@@ -48,7 +49,8 @@ _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
-    r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR"
+    r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR|xargs|system|popen|spawn"
+    r"|call|check_|output|(?<![\w.-])\.(?=\s)|\./"
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
@@ -71,7 +73,7 @@ MOVES_LINKS = re.compile(
     r"(?<![\w.-])(?:mv|tar|rsync|link|ln(?! .*-\w*s)|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL
 )
 """A command that may move or copy a link as it is."""
-_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
+_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`\n])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
 _GLUED_ON_WINDOWS = re.compile(r"(?:(?<![^&|(\n;])|(?<=[&|;] ))(?:cd|chdir|dir|type)(?=\\)", re.I)
@@ -232,6 +234,7 @@ def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[
         return
     for scripts in spellings:
         yield from _with_arguments(scripts)
+        yield from texts_run(scripts)
         is_shell = is_variable = waits = runs = False
         for word in _words_and_ends(scripts):
             if word is None:

@@ -1,15 +1,15 @@
-"""What the commands in `$(...)` print, where that is known: `$PWD/..` for `$(dirname $PWD)`."""
+"""What commands print, where that is known: `$PWD/..` for `$(dirname $PWD)`; and what runs that."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import chain, dropwhile, zip_longest
 from posixpath import normpath
 
 from hub.guard.text.emptiness import ERRORS, NAME_OF_ROOT, UNSURE
-from hub.guard.text.shell import without_quotes
+from hub.guard.text.shell import Script, SimpleCommand, without_quotes
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
 _LONGEST = 512
@@ -64,6 +64,17 @@ _CLIMBS = re.compile(
     r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})" + _BEFORE_CLIMB
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
+
+_PRINTS = frozenset({"echo", "printf"})
+_TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
+"""What may run a text that is printed, or open the words of it."""
+_RUN_BY_CODE = re.compile(
+    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
+    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
+    re.IGNORECASE,
+)
+"""What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_BEFORE_PROGRAM = frozenset({"{", "!", "do", "then", "else", "command", "builtin", "time"})
 
 
 def with_printed(command: str) -> str:
@@ -216,3 +227,23 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
     variable = _VARIABLE.match(path)
     is_known = variable is None or (variable[1] or variable[2]) in held
     return f"{path}/.." if is_known and "{}" not in path else None
+
+
+def texts_run(scripts: list[Script]) -> Iterator[str]:
+    """Yield what is printed, if something may run it, and what code hands to a shell."""
+    for script in scripts:
+        takers = [one for one in script.commands if _takes_printed(one)]
+        is_piped = any(one.before == "|" for one in takers)
+        for one in script.commands:
+            words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
+            signs = {word.operator for word in one.words}
+            given = [word.text for word in one.words if word.operator == "<<<"]
+            prints = words[:1] and words[0] in _PRINTS and (is_piped or ">" in "".join(signs))
+            if takers and (prints or given):
+                yield f"xargs {' '.join(given or words[1:])}"
+            for run in (of for word in words for of in _RUN_BY_CODE.finditer(word)):
+                yield run[run.lastindex or 0]
+
+
+def _takes_printed(command: SimpleCommand) -> bool:
+    return any(_TAKES_PRINTED.fullmatch(word.text) for word in command.given)
