@@ -27,7 +27,6 @@ from hub.guard.text.commands import (
     quoted_words,
     spellings_of,
     uncut_words,
-    with_short_roots,
     without_interpreters,
     words_in,
 )
@@ -43,7 +42,7 @@ from hub.guard.text.names import (
     quoted_names_in,
     smallest_pieces_in,
 )
-from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
+from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened, with_short_roots
 from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
@@ -268,7 +267,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        inner = (one for one in inner_commands(value, scripts.values()) if one != written)
+        inner = (one for one in inner_commands(value, scripts) if one != written)
         yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
             texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))

@@ -331,6 +331,10 @@ TOP = [
     "awk 'BEGIN { system(\"ls /.\") }'",
     "python3 -c 'import os; os.system(\"ls /\")'",
     'node -e \'require("child_process").execSync("ls /")\'',
+    "python3 -c 'import os; print(os.listdir(os.sep))'",
+    'node -e \'fs.readdirSync([".", "."].join(""))\'',
+    "node -p 'fs.readdirSync(path.parse(process.cwd()).root)'",
+    "node -e 'fs.readdirSync(String.fromCharCode(46, 46))'",
 ]
 PROGRAMS_OUT = [
     "cat .venv/bin/python",
@@ -513,7 +517,7 @@ ASSIGNED = [
     "OUT=build; for f in *.txt; do if [ -f $f ]; then cp $f $OUT/; fi; done",
     "for f in *.txt; do o=${f%.txt}; mkdir -p $o/x; done",
     "ls *.txt | while read -r f; do cp $f build/$f; done",
-    "D=$(mktemp -d build/XXXX); cp a.txt $D/",
+    "D=$(mktemp -d build.XXXX); cp a.txt $D/",
     'x="hello world"; echo "$x"',
     'set -e; DIR=build; mkdir -p "$DIR/x"',
     "A=1 B=2 npm start",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import chain, dropwhile, zip_longest
+from itertools import dropwhile
 from posixpath import normpath
 
 from hub.guard.text.emptiness import ERRORS, NAME_OF_ROOT, UNSURE
@@ -34,6 +35,30 @@ _EITHER, _PIPE = (re.compile(rf"{sign}{_OUTSIDE_QUOTES}") for sign in (r"\|\|", 
 _LIKE_DIRNAME = re.compile(
     r"""xargs dirname(?: --)?|sed (?:-[Er] )?['"]s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1['"]"""
 )
+_CHANGES = re.compile(
+    r"(?P<reversed>rev)|base64 (?:-d|-D|--decode)(?P<base64>)|(?P<hex>xxd (?:-r -p|-p -r|-rp))"
+    r"|tr (['\"]?)(?P<from>[^\s'\"\\\[-]+)\4 (['\"]?)(?P<to>[^\s'\"\\\[-]+|/)\6"
+    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -c ?(?P<start>[1-9]\d{0,3})-"
+    r"|sed (?:-[Er] )?(['\"]?)s(.)(?P<old>[\w /:@,=-]+)\12(?P<new>[\w ./:@,=-]*)\12(?P<all>g?)\11"
+)
+"""A filter that makes of a text another one that is known."""
+_UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
+_NO_PATH = re.compile(r"[^\w./:@%+=~-]")
+_OPENS_PRINTED = re.compile(
+    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs|parallel|(?:[akz]|ba|da|fi)?sh|source|\.|while|read"
+    r"|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
+)
+"""What may open the words of a text, or run it."""
+_PRINTS_FOLDERS = re.compile(
+    r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
+)
+"""Prints `..`, or the variable `HOME` with the others."""
+_FROM_TEXT = re.compile(
+    r"(?<![^\s;&|($`])((?:rev|tr|base64|xxd|cut|sed)(?: [^|;&<>()`\n]{0,64})?) ?<<< ?"
+    r"('[^']{0,512}'|\"[^\"$`]{0,512}\"|[\w./:@%+=-]{1,512})"
+)
+"""A filter of a text, which `echo` could print."""
+_FROM_PRINTED = re.compile(r"(?<![\w.-])((?:(?:[akz]|ba|da)?sh|source|\.) )<\(")
 _DATE = re.compile(r" *date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+| (['\"])\+[%\w:-]+\1)? *", re.ASCII)
 _SAME = re.compile(r"(?:head|tail) (?:-n ?)?-?1|cat|sort|uniq|xargs|tr -d ['\"]?\\n['\"]?")
 _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
@@ -53,11 +78,11 @@ _SET_TO_UNKNOWN = re.compile(
 _BEFORE_CLIMB = r"(?=[\"']?/\.\.(?![\w.]))"
 _CLIMBING = re.compile(rf"{_VARIABLE.pattern}{_BEFORE_CLIMB}", re.ASCII)
 _PIPED = re.compile(
-    r"(?<![^\s;&|(])"
-    r"(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix)(?![\w-])"
-    rf"[^|;&()`\n]{{0,{_LONGEST}}}(?:\| *(?:{_LIKE_DIRNAME.pattern}) *)?(?=\|)"
+    r"(?<![^\s;&|(\"'])(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix|ls|env"
+    rf"|printenv)(?![\w-])(?:[^|;&()`\n]|(?<!\|)\|(?!\|)){{0,{_LONGEST}}}(?=\|)"
+    rf"[^;&()`\n]{{0,{_LONGEST}}}"
 )
-"""A command whose words a pipe may hand to another one."""
+"""A command whose words pipes may hand to others."""
 _XARGS = re.compile(r"\bxargs\b[^|;&\n]*? (?:-I *|--replace=)['\"]?([^\s'\"]+)")
 """The mark for what `xargs` puts into its command."""
 _CLIMBS = re.compile(
@@ -84,6 +109,8 @@ def with_printed(command: str) -> str:
     since it may be the folder that the command runs in.
     """
     held = dict[str, str]()
+    if "<" in command:
+        command = _FROM_PRINTED.sub(r"\1$(", _FROM_TEXT.sub(r"echo \2 | \1", command))
     for _ in range(_MOST_DEEP):
         held = _held_in(command)
         before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
@@ -120,10 +147,63 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     return substitution[0] if goes_on and may_fail and not climbs else printed
 
 
-def _handed_on(command: re.Match[str], held: Mapping[str, str]) -> str:
-    """Return a command before a pipe, or the folder above a root if it prints that."""
-    printed = _printed(command[0], held) or ""
-    return f"{printed} " if printed == ".." or printed.endswith("/..") else command[0]
+def _handed_on(pipe: re.Match[str], held: Mapping[str, str]) -> str:
+    """Return a pipe of commands, with the path before it that its first ones hand on to others."""
+    first, *others = _PIPE.split(pipe[0])
+    given = printed = _of_one(first.replace("%s\\n", "%s"), held) or ""
+    if any(map(_OPENS_PRINTED.match, others)) and _PRINTS_FOLDERS.match(first.strip()):
+        printed = "~" if "env" in first else ".."
+    for other in others:
+        filtered = _filtered(printed, other.strip(), held)
+        is_opened = filtered is None and _OPENS_PRINTED.match(other) is not None
+        if _is_above(printed) and (is_opened or not _PRINTS_FOLDERS.match(first.strip())):
+            return f"{printed} | {pipe[0]}"
+        if is_opened and printed != given:
+            return f"{printed} | {pipe[0]}"
+        printed = printed if filtered is None else filtered
+    return f"{printed} | {pipe[0]}" if _is_above(printed) and printed != given else pipe[0]
+
+
+def _is_above(printed: str) -> bool:
+    return printed == ".." or normpath(printed.replace("$PWD", ".")).startswith("..")
+
+
+def _filtered(printed: str, command: str, held: Mapping[str, str]) -> str | None:
+    """Return what a filter makes of what is printed; None if that is not known."""
+    if _LIKE_DIRNAME.fullmatch(command):
+        return _parent(printed, held)
+    if _SAME.fullmatch(command):
+        return printed
+    changed = _CHANGES.fullmatch(command) if not _UNKNOWN.search(printed) else None
+    if changed is None:
+        return None
+    plain = _changed(printed, {name: of for name, of in changed.groupdict().items() if of})
+    return None if plain is None else " ".join(_NO_PATH.sub(" ", plain).split())
+
+
+def _changed(printed: str, how: Mapping[str, str]) -> str | None:
+    if "old" in how:  # without the signs of a pattern
+        number = 0 if "all" in how else 1
+        return printed.replace(how["old"], how.get("new", ""), number or -1)
+    if "from" in how:
+        signs, to = how["from"], how.get("to", "")
+        return printed.translate({ord(x): to[min(n, len(to) - 1)] for n, x in enumerate(signs)})
+    if "gone" in how:
+        return printed.translate(dict.fromkeys(map(ord, how["gone"])))
+    if "start" in how:
+        return printed[int(how["start"]) - 1 :]
+    if "reversed" in how:
+        return printed[::-1]
+    return decoded(printed, is_hex="hex" in how)
+
+
+def decoded(text: str, *, is_hex: bool) -> str | None:
+    """Return what a text says in base64, or in hexadecimal digits; None if it is none."""
+    try:
+        raw = bytes.fromhex(text) if is_hex else b64decode(text + "==")
+    except ValueError:
+        return None
+    return raw.decode("utf-8", "replace")
 
 
 def _printed(command: str, held: Mapping[str, str]) -> str | None:
@@ -141,10 +221,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     if printed is None and entered and _QUOTED_VARIABLE.fullmatch(entered[1]):
         printed = "$PWD"  # if the variable is nothing, `cd "$x"` stays there
     for each in map(str.strip, filters):
-        if printed is not None and _LIKE_DIRNAME.fullmatch(each):
-            printed = _parent(printed, held)
-        elif not _SAME.fullmatch(each):
-            return None
+        printed = _filtered(printed, each, held) if printed is not None else None
     return printed
 
 
@@ -159,6 +236,8 @@ def _of_one(command: str, held: Mapping[str, str]) -> str | None:
         return told_by(name, words)
     known = _IN_A_ROOT.get(" ".join((name, *given)))
     match name, words:
+        case "ls", _:
+            known = ". .." if _PRINTS_FOLDERS.match(command) and "l" not in given[0] else None
         case "dirname", [path]:
             known = _parent(path, held)
         case "basename", [path, *_] if len(words) == 1 or path == "$PWD":
@@ -176,9 +255,16 @@ def told_by(name: str, words: list[str]) -> str | None:
         return " ".join(words)
     if name == "printenv":
         return f"${words[0]}"
-    parts = words[0].split("%s")
-    told = "".join(chain.from_iterable(zip_longest(parts, words[1:], fillvalue=" ")))
-    return None if "%" in "".join(parts) else told.strip()
+    form, *rest = words
+    number = len(_PLACES.findall(form))
+    rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
+    texts = iter(rest)
+    told = _PLACES.sub(lambda of: "" if of[1] else next(texts, ""), form * rounds)
+    return None if "%" in _PLACES.sub("", form) else told.strip()
+
+
+_PLACES = re.compile(r"%[-+ #0]*\d*(\.0)?(?:\.\d+)?[sbqc]")
+_MOST_WORDS = 64
 
 
 def _real(path: str, held: Mapping[str, str]) -> str | None:
