@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import DRIVE, PathTracer
-from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
@@ -248,7 +247,7 @@ class CandidateTexts(Struct, frozen=True):
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
             entered = from_its_link(value, self.local_paths.is_new)
-            entered = from_entered_folders(entered, reader.env, self.local_paths.enters)
+            entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)

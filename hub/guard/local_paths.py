@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
+from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.text.commands import MOVES_LINKS, is_installed, makes_links
 from hub.guard.text.expansion import plainly, with_sequences
@@ -115,6 +116,23 @@ class LocalPaths(Struct, frozen=True):
         starts = (*self.tracer.bases, *self.tracer.around())
         places = 1 if self.tracer.is_absolute(folder) else len(starts)
         return len(self.tracer.folders_at(folder, starts)) == places
+
+    def from_entered(self, command: str, env: Mapping[str, str]) -> str:
+        """Return a command with the folders that it enters before its `..`."""
+        return from_entered_folders(command, env, self.enters, self._makes)
+
+    def _makes(self, folder: str) -> bool:
+        """Return whether `mkdir -p` surely makes a folder, wherever a relative path can start."""
+        starts = (*self.tracer.bases, *self.tracer.around())
+        return self.enters(folder) or all(self._can_make(folder, start) for start in starts)
+
+    def _can_make(self, folder: str, start: str) -> bool:
+        names = folder.split("/")
+        for n in range(len(names)):
+            if not self.tracer.exists("/".join((start, *names[: n + 1]))):
+                above = self.tracer.folders_at("/".join((".", *names[:n])), [start])
+                return any(map(self.tracer.can_write, above))
+        return False
 
     def is_new(self, path: str) -> bool:
         """Return whether nothing is at `path`, wherever a relative path can start."""

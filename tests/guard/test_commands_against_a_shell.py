@@ -345,6 +345,11 @@ READING = [
     "x=private/secret.txt; cat ${x/#/../}",
     'a=(. .); printf -v x %s "${a[@]}"; cat $x/private/secret.txt',
     'a=(. .); IFS=; cat "${a[*]}/private/secret.txt"',
+    "python3 - <<'E'\nprint(open('.' + './private/secret.txt').read())\nE",
+    'perl -e \'open F, "." . "./private/secret.txt"; print <F>\'',
+    'perl -e \'open F, "." x 2 . "/private/secret.txt"; print <F>\'',
+    'awk \'BEGIN { while ((getline l < ("." "./private/secret.txt")) > 0) print l }\'',
+    'awk \'BEGIN { print "cat ." "./private/secret.txt" | "sh" }\'',
 ]
 QUOTED = [
     ".''./private/secret.txt",

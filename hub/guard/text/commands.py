@@ -39,7 +39,9 @@ _CODE = re.compile(
 )
 _WILD = re.compile(rf"[*?\[]|{SEQUENCE.pattern}")
 _READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
-_READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
+_READS_CODE = re.compile(
+    r"python[\d.]*|node|ruby|perl|php|psql|mysql|sqlite3|docker|podman|kubectl"
+)
 """Programs that read the lines of a here-document, and are no shells."""
 _ENDS = frozenset({"}", "done", "fi", "esac"})
 """Words that end several commands, which may be piped to a shell together."""

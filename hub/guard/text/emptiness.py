@@ -55,7 +55,8 @@ _TAKES = _DECLARES - {"export"} | {
 }
 """Behind these stand names of variables whose values are then not known, or gone."""
 _HIDES = re.compile(
-    r"\b(?:eval|alias|trap|IFS|wait +-\w*p|printf +-v\w+)\b|\(\([^()]*\w *=(?!=)"
+    r"\b(?:eval|alias|trap(?! (?:-- )?(?:rm|kill|docker|echo)\b[^=;&|\n]* (?:EXIT|INT|TERM|0)\b)"
+    r"|IFS|wait +-\w*p|printf +-v\w+)\b|\(\([^()]*\w *=(?!=)"
     r"|\b(?:declare|local|typeset)(?: +[-+]\w+)* +-\w*n"
 )
 """Signs that values are given, or taken apart, in a way that is not followed."""

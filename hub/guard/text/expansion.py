@@ -54,6 +54,23 @@ _OWN_SEARCH_PATH = re.compile(
     rf"\$(?:PATH|\{{PATH\}})(?::{_PROGRAMS})*(?=[:'\"\s;&|)]|$)(?!.*\bPATH\b)",
     re.ASCII | re.DOTALL,
 )
+_BEFORE_VARIABLE = (
+    r"((?:\A|[;&|(\n])[ \t]*(?:(?:sudo +)?env(?: -i| -)* +|export +)?(?:[A-Za-z_]\w*=[\w.:]* +)*)"
+)
+_SAME_VALUE = re.compile(
+    rf"{_BEFORE_VARIABLE}(?:([A-Z][A-Z_\d]*)=(\"?)\$(?:\2\b|\{{\2\}})\3(?=[\s;&|)]|\Z) *)+"
+)
+"""Variables that are given the values that they have: `env -i PATH="$PATH" HOME="$HOME" make`."""
+_INSTALLED = re.compile(
+    rf"{_BEFORE_VARIABLE}((?:[A-Z][A-Z\d]*_(?:HOME|ROOT)|GOROOT|GOPATH)"
+    r"=(\"?)(?:/(?:usr|opt|Library)(?:/\w[\w.@+-]*)*|(?:\$HOME|\$\{HOME\})/(?:go|Android/Sdk|\.(?:cargo|rustup|gradle|m2|dotnet|nvm|pyenv)))\3"
+    r"(?=[\s;&|)]|\Z)) *",
+    re.ASCII,
+)
+"""Where a program is installed, as in `JAVA_HOME=/usr/lib/jvm/x ./gradlew build`."""
+_READS_VARIABLES = re.compile(
+    r"xargs|parallel|printenv|\b(?:read|eval|declare|set|compgen)\b|\$[({!]|`"
+)
 _MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
 _OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
 """A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""
@@ -106,6 +123,7 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = _MESSAGE.sub(lambda of: _OF_MESSAGE.sub(".", of[0]), command)
     if "cd" in command:
         command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
+    command = _without_own_values(command) if "=" in command else command
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{_PROGRAMS_ON_PATH.sub('', path[1])}.{command[path.end() :]}"
     if "/.." in command:
@@ -113,6 +131,22 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
     if "sed" in command:
         command = _FILE_OF_SED.sub(r"\g<0> ", command)
     return _UPSTREAM.sub("u", _MATCHES.sub("=", command))
+
+
+def _without_own_values(command: str) -> str:
+    """Return a command without variables that it sets to what they are, or where programs are."""
+    if "<<" in command:  # the lines give nothing
+        return command
+    if "$" in command:
+        command = _SAME_VALUE.sub(r"\1", command)
+    if not _READS_VARIABLES.search(command):
+        for _, assigned, _ in _INSTALLED.findall(command)[:_MOST_FOLDS]:
+            name = assigned.partition("=")[0]
+            # Only `$JAVA_HOME/bin` in a `PATH` leads nowhere else.
+            rest = command.replace(assigned, "", 1)
+            rest = re.sub(rf"(PATH=\"?)\${name}/bin:", r"\1", rest)
+            command = command if name in rest else rest
+    return command
 
 
 def with_folders_of_code(command: str) -> str:
@@ -135,7 +169,7 @@ def constants_in(command: str, texts: Iterable[str]) -> Iterator[str]:
         return
     waiting, found = list(dict.fromkeys(texts)), dict[str, None]()
     for text in waiting:  # grows in the loop
-        found |= {"/": None} if _TOP_IN_CODE.search(text) else {}
+        found |= {"/": None} if _TOP_IN_CODE.search(text.replace("\\", "")) else {}
         code = _ANY_TEXT.sub(r"'\2'", text) if _MAY_JOIN.search(text) else ""
         for _ in range(_MOST_FOLDS if code else 0):
             before = code
@@ -223,11 +257,15 @@ _ENCODED = re.compile(
     r"\(\s*b?['\"]([\w+/=-]{2,4096})['\"](?:\s*,\s*['\"](?:base64|hex))?"
 )
 _MAY_JOIN = re.compile(r"['\"`]|\(\s*\[?\s*\d")
+_SPELLED_TOP = r"(?:os(?:\.path)?\.sep\b|path\.sep\b|[frb]?(['\"])/[/.]*(?:\*\*?)?\1)"
 _TOP_IN_CODE = re.compile(
-    r"(?:open|listdir|scandir|chdir|walk|glob|readdir\w*|Path)\(\s*(?:os(?:\.path)?|path)\.sep\b"
-    r"|[(=,\[]\s*(?:os(?:\.path)?|path)\.sep\s*\+|cwd\(\)\)?\.(?:root|anchor)\b"
+    r"\b(?:open|listdir|scandir|chdir|walk|i?glob(?:Sync|iterator)?|readdir\w*|opendir\w*|Path|rmtree"
+    rf"|copytree|children|entries|each_child|foreach|readFile\w*|Deno\.\w+)[(\s]\s*(?:\w+\s*,\s*)?{_SPELLED_TOP}"
+    r"|\b(?:run|call|check_\w+|\w*popen|spawn\w*|exec\w*|system)\([^)]{0,256}['\"]/[/.]*['\"]"
+    r"|[(=,\[]\s*(?:os(?:\.path)?|path)\.sep\s*\+|cwd\(\)\)?\.(?:root|anchor)\b",
+    re.IGNORECASE,
 )
-"""What code has for the top folder, where it separates nothing: `listdir(os.sep)`."""
+"""What code has for the top folder, where it opens that: `listdir(os.sep)`, `Path('/')`."""
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:
