@@ -1252,7 +1252,7 @@ WRITTEN = [
     "grep -rl '../old' src | xargs -r sed -i 's#../old#../new#g'",
     "cd src && cp ../a.txt . && mv a.txt ../b.txt",
     "cd src/sub; npm test; cd ../lib; npm test",
-    "ls src | xargs -I{} mv {} {}.bak; ls | xargs -I % cp % build/%; ls | xargs -I{} ls ./{} {}/x",
+    "ls | xargs -I % cp % build/%; ls | xargs -I{} ls ./{} {}/x; ls src | xargs -I{} mv {} {}.bak",
     "f=a.txt; for i in 1 2; do f=$f.bak; done; a=(x y); echo ${!a[@]}; declare -n r=f; ls $r",
     "cd src && cat <<EOF >> ../a.txt\nhello\nEOF",
     "cd src && cat > x.ts <<'EOF'\nimport a from '../../lib'\nfunction f() { return it's }\nEOF",

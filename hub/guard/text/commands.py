@@ -82,11 +82,9 @@ _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
-_LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
-MOVES_LINKS = re.compile(
-    r"(?<![\w.-])(?:mv|tar|rsync|link|ln(?! .*-\w*s)|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL
+_LINKS = re.compile(
+    r"(?<![\w.-])(?:ln|cp(?= .{0,4096}?(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL
 )
-"""A command that may move or copy a link as it is."""
 _BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`\n])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)

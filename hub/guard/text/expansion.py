@@ -105,6 +105,8 @@ _FOLDERS_IN_CODE = (
     ),
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
+_BREAKS_LINE = re.compile(r"(\$\{[^{}]*\})|%[nt](?=\.\./|[/~]\w)")
+"""What ends a word in a format, as in `date +%t../x`; variables (group 1) are passed over."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
 _FILE_OF_SED = re.compile(r"(?<=['\";{}\s\d$/|#,@!:%_~gpImM])[rRwW](?=\.\./)")
 """What a script of `sed` has before a file that it reads or writes."""
@@ -123,6 +125,8 @@ def with_plain_signs(command: str, env: Mapping[str, str]) -> str:
         command = _MESSAGE.sub(lambda of: _OF_MESSAGE.sub(".", of[0]), command)
     if "cd" in command:
         command = with_homes(_CD_BACK.sub('cd "$OLDPWD"', command), env)
+    if "%n" in command or "%t" in command:
+        command = _BREAKS_LINE.sub(lambda of: of[1] or " ", command)
     command = _without_own_values(command) if "=" in command else command
     if "PATH=" in command and (path := _OWN_SEARCH_PATH.match(command)):
         command = f"{_PROGRAMS_ON_PATH.sub('', path[1])}.{command[path.end() :]}"

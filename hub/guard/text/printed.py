@@ -99,6 +99,10 @@ _RUN_BY_CODE = re.compile(
     re.IGNORECASE,
 )
 """What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_SUBSTITUTES = re.compile(
+    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
+)
+_ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
 _BEFORE_PROGRAM = frozenset({"{", "!", "do", "then", "else", "command", "builtin", "time"})
 
 
@@ -327,6 +331,10 @@ def texts_run(scripts: list[Script]) -> Iterator[str]:
             prints = words[:1] and words[0] in _PRINTS and (is_piped or ">" in "".join(signs))
             if takers and (prints or given):
                 yield f"xargs {' '.join(given or words[1:])}"
+            if (takers or one.depth) and "sed" in words:
+                put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
+                plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
+                yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
             for run in (of for word in words for of in _RUN_BY_CODE.finditer(word)):
                 yield run[run.lastindex or 0]
 
