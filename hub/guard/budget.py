@@ -104,3 +104,7 @@ class MeteredDisk(LinkReader):
         names = self._inner.names(path)
         self.effort.spend(1 + len(names))
         return names
+
+    def can_write(self, path: str) -> bool:
+        self.effort.spend(1)
+        return self._inner.can_write(path)

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from hub.guard.arguments import PathCandidate, is_shaped
 from hub.guard.budget import TooManyWaysError
 from hub.guard.containment import DRIVE, PathTracer
-from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
@@ -27,7 +26,6 @@ from hub.guard.text.commands import (
     quoted_words,
     spellings_of,
     uncut_words,
-    with_short_roots,
     without_interpreters,
     words_in,
 )
@@ -43,7 +41,7 @@ from hub.guard.text.names import (
     quoted_names_in,
     smallest_pieces_in,
 )
-from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened
+from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened, with_short_roots
 from hub.guard.text.programs import created_paths, tamed, without_texts
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
@@ -249,7 +247,7 @@ class CandidateTexts(Struct, frozen=True):
         if is_whole and len(value) <= PATH_MAX:
             value = without_mount_targets(without_texts(value))
             entered = from_its_link(value, self.local_paths.is_new)
-            entered = from_entered_folders(entered, reader.env, self.local_paths.enters)
+            entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
         value = with_short_roots(entered, self.reader)
@@ -268,7 +266,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
-        inner = (one for one in inner_commands(value, scripts.values()) if one != written)
+        inner = (one for one in inner_commands(value, scripts) if one != written)
         yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
             texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))

@@ -126,8 +126,7 @@ class PathTracer:
         moves_folders: bool = False,
     ) -> None:
         self._context, self._policy = context, policy
-        self._needs_write, self._moves_folders = needs_write, moves_folders
-        self._reach = reach
+        self._needs_write, self._moves_folders, self._reach = needs_write, moves_folders, reach
         self._flavour = context.flavour
         self._posix = context.flavour is not Flavour.WINDOWS
         self._separator = "/" if self._posix else "\\"
@@ -137,6 +136,7 @@ class PathTracer:
             links = NoLinksBelow(links, shared, context.flavour)
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
+        self.can_write = self._links.can_write
         self.bases = index.bases
         if index.starts:
             missing = {one for one in index.starts if not self._can_be_folder(one)}

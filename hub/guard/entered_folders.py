@@ -14,7 +14,21 @@ from msgspec import Struct
 from hub.guard.text.emptiness import SET_BY_SHELL
 from hub.guard.text.expansion import VARIABLE
 from hub.guard.text.shell import CommandWord, SimpleCommand, without_quotes
-from hub.guard.text.sure_commands import DEVELOPS, is_literal, renames_programs, sure_script
+from hub.guard.text.sure_commands import (
+    ACTIVATES,
+    ANY,
+    BEHIND,
+    CHANGES_FOLDERS,
+    GONE,
+    IS_OF_SHELL,
+    KEYWORDS,
+    LOOPS,
+    SET_BEFORE,
+    harm_of,
+    is_literal,
+    renames_programs,
+    sure_script,
+)
 
 _GIVES = re.compile(r"([A-Za-z_]\w*)(\+|\[[^=]*)?=(.*)", re.ASCII | re.DOTALL)
 _GIVES_OTHERWISE = re.compile(
@@ -22,9 +36,9 @@ _GIVES_OTHERWISE = re.compile(
 )
 _IS_SET = re.compile(rf"_|(?:OLD)?PWD|{SET_BY_SHELL}", re.ASCII)
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
+_PLAIN_FOLDER = re.compile(r"\w[\w@+-]*(?:[./]\w[\w@+-]*)*")
 _FOLDER = re.compile(r"[\w./@][\w./@+-]*")
 _PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|[:.]")
-_SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 _MOVES = {
     *("cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"),
     *("alias", "enable", "select", "coproc"),
@@ -39,45 +53,11 @@ _HIDES = re.compile(
 """Signs that nobody knows what is run or set, such as in `command $x` or `export $x=a`."""
 _OTHER_CD = re.compile(r"CDPATH|IFS|PWD=|\bphysical\b|\bset (?:-\w+ )*-\w*P")
 """Signs that `cd` leads elsewhere than it says."""
-_ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
-_CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
-"""These make or remove folders, but not what a `..` alone names."""
-_IS_OF_SHELL = _CHANGES_FOLDERS | {
-    *("cd", "set", "export", "echo", "true", "for", "if", "while", "test", "pwd", *"{[:.", "[["),
-    *("source", "pushd"),
-}
-"""These open nothing, even if no shell reads the command."""
 _OPENS_NO_FOLDER = re.compile(
     r"(?:git (?:add|checkout|clone|commit|fetch|merge|pull|push|rebase|stash|submodule|switch)"
     r"|(?:npm|pnpm|yarn) (?:ci|run|test)|make|cargo|docker|command -v)\b"
 )
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
-_KEEP_ALL = _IS_OF_SHELL - {"rm", "set"} | {
-    *("printf", "ls", "cat", "head", "tail", "wc", "grep", "rg", "touch", "sleep", "date", "which"),
-    *("exit", "break", "continue", "until", "false", "curl", "jq", "diff", "tee", "stat", "ps"),
-}
-_SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
-"""Not `set -r`, which forbids `cd`."""
-_KEEP_FOLDERS = re.compile(
-    rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
-    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag)|tsc|eslint|uv (?:pip|sync)"
-    rf"|uv run (?:pytest|ruff|mypy|[\w./]+\.py)|command -v|{_ACTIVATES.pattern})\b|\./)"
-)
-_BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja)\b|\A(?:\.|python\S* [^-]|node )")
-_MAY_CHANGE = re.compile(
-    r"\$\((?!(?:basename|cat|date|dirname|echo|grep|head|id|ls|nproc|pwd|realpath|uname|wc|which"
-    r"|git (?:branch|describe|diff|log|rev-parse|status)|npm root|node -[pv])\b)"
-)
-"""A program in a word that may remove folders."""
-_GONE = tuple(
-    re.compile(rf"(?:\A|/)(?:{names})(?:/|\Z)")
-    for names in ("(?!)", "node_modules", r"node_modules|build|dist|out|target|[._][^/]*", ".*")
-)
-"""The folders that may be gone behind commands: those of the shell, tests, builds, any others."""
-_ANY = len(_GONE) - 1
-_LOOPS = frozenset({"for", "while", "until"})
-_KEYWORDS = frozenset({*("if", "then", "elif", "else", "fi", "{", "}", "do", "done"), *_LOOPS})
-_BEHIND = _KEYWORDS - {"for"}
 _Places: TypeAlias = frozenset[str]
 _NONE, _MOST_PLACES = frozenset[str](), 16
 _MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
@@ -93,11 +73,15 @@ _WILD_ABOVE = re.compile(r"(?=.*[*?\[{$])(?:[/$].|.*\.\.)|\{\}|xargs\Z")
 
 
 def from_entered_folders(
-    command: str, env: Mapping[str, str], enters: Callable[[str], bool]
+    command: str,
+    env: Mapping[str, str],
+    enters: Callable[[str], bool],
+    makes: Callable[[str], bool],
 ) -> str:
     """Return a command with the folder that its `..` start in before them.
 
-    `enters`: whether a folder is there, wherever a relative path can start.
+    `enters`: whether a folder is there, wherever a relative path can start; `makes`: whether
+    `mkdir -p` surely makes it, if it is not there.
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
@@ -109,11 +93,11 @@ def from_entered_folders(
     if is_aside and "mv" in command:  # it may move the folder that another command is in
         return command
     words = [word.raw for one in commands[:1] for word in one.given]
-    words = list(dropwhile(_SET_BEFORE.match, words)) or ["cd"]
-    if not (words[0] in _IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
+    words = list(dropwhile(SET_BEFORE.match, words)) or ["cd"]
+    if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = _values_of(commands, env) if not _GIVES_OTHERWISE.search(command) else {}
-    ways = (_Walk(commands, values, enters, is_careful=how) for how in (False, True))
+    ways = (_Walk(commands, values, (enters, makes), is_careful=how) for how in (False, True))
     found = (way.climbs(words[0]) for way in ways)
     for start, folder in reversed(next((one for one in found if one is not None), None) or []):
         command = f"{command[:start]}{folder}{command[start:]}"
@@ -153,11 +137,13 @@ class _Walk:
         self,
         commands: list[SimpleCommand],
         values: Mapping[str, list[str]],
-        enters: Callable[[str], bool],
+        disk: tuple[Callable[[str], bool], Callable[[str], bool]],
         *,
         is_careful: bool,
     ) -> None:
-        self._commands, self._values, self._enters = commands, values, enters
+        self._commands, self._values = commands, values
+        self._enters, self._makes = disk
+        self._made: dict[str, int] = {}
         self._is_careful = is_careful
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
         self._entry = self._done
@@ -165,9 +151,10 @@ class _Walk:
         self._names, self._pushed = frozenset[str](), _NONE
         self._list = (self._done, self._names)
         self._awaits_do = False
-        self._most_harm = max(map(_harm_of, commands), default=0)
+        self._most_harm = max(map(harm_of, commands), default=0)
         is_aside = any("&" in {*one.signs, one.after} for one in commands)
         self._harm = self._most_harm if is_aside else 0
+        self._is_odd = is_aside
 
     def climbs(self, first: str) -> list[tuple[int, str]] | None:
         """Return what to put before each `..`; None if a loop may start elsewhere the next time."""
@@ -183,7 +170,7 @@ class _Walk:
                 if words:
                     self._run(one, words)
         except _LostError:
-            return None if any(one.word in _LOOPS for one in self._open) else found
+            return None if any(one.word in LOOPS for one in self._open) else found
         return found
 
     def _start(self) -> _Places:
@@ -218,8 +205,8 @@ class _Walk:
         outer = (self._done, self._failed, self._list)
         self._open.append(_Compound(word, self._sign, entry, outer, self._names))
         self._done, self._failed, self._sign = entry, _NONE, ";"
-        if word in _LOOPS:
-            self._harm = _ANY if self._is_careful else self._most_harm
+        if word in LOOPS:
+            self._harm = ANY if self._is_careful else self._most_harm
 
     def _behind_keywords(self, command: SimpleCommand) -> list[CommandWord]:
         words = command.given
@@ -227,9 +214,9 @@ class _Walk:
             if self._awaits_do and word.raw != "do":  # `for x in a; { ls; }`
                 raise _LostError
             self._awaits_do = word.raw == "for"
-            if word.raw not in _KEYWORDS:
+            if word.raw not in KEYWORDS:
                 return words[n:]
-            if word.raw in _LOOPS | {"if", "{"}:
+            if word.raw in LOOPS | {"if", "{"}:
                 self._begin(word.raw)
             elif word.raw in {"fi", "done", "}"}:
                 self._close(word.raw, command)
@@ -242,7 +229,7 @@ class _Walk:
 
     def _turn(self, word: str) -> None:
         """Go on with the next branch of a command: behind `then`, `elif`, `else` or `do`."""
-        opens = _LOOPS if word == "do" else {"if"}
+        opens = LOOPS if word == "do" else {"if"}
         if not self._open or self._open[-1].word not in opens:
             raise _LostError
         one = self._open[-1]
@@ -256,7 +243,7 @@ class _Walk:
         self._failed, self._sign = _NONE, ";"
 
     def _close(self, word: str, command: SimpleCommand | None) -> None:
-        closes = {"(": {"("}, "fi": {"if"}, "done": _LOOPS, "}": {"{"}}[word]
+        closes = {"(": {"("}, "fi": {"if"}, "done": LOOPS, "}": {"{"}}[word]
         if not self._open or self._open[-1].word not in closes:
             raise _LostError
         one = self._open[-1]
@@ -280,7 +267,7 @@ class _Walk:
         return folder in starts or (is_below and any(map(f"{folder}/".startswith, above)))
 
     def _run(self, command: SimpleCommand, words: list[CommandWord]) -> None:
-        given = list(takewhile(lambda word: _SET_BEFORE.match(word.raw), words))
+        given = list(takewhile(lambda word: SET_BEFORE.match(word.raw), words))
         program, *behind = [word.raw for word in words[len(given) :]] or ["true"]
         if len(given) == len(words) and self._sign in {"", ";", "\n"} and command.after != "|":
             self._names |= {word.text.partition("=")[0] for word in given}
@@ -290,7 +277,7 @@ class _Walk:
             self._pushed |= self._entry if program == "pushd" else _NONE
             self._enter(command, folders, is_known=program == "cd")  # not each shell has `pushd`
             return
-        if program == "popd" and not (behind or _LOOPS & {one.word for one in self._open}):
+        if program == "popd" and not (behind or LOOPS & {one.word for one in self._open}):
             self._end(self._pushed, self._entry, command.after)
             return
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):
@@ -300,13 +287,30 @@ class _Walk:
         if ends and program != "exit":
             self._leave(is_plain=is_plain and not behind)
         rest = _NONE if ends and is_plain else self._entry
+        sign = self._sign
         self._end(rest, rest, command.after)
-        self._harm = max(self._harm, _harm_of(command))
+        if not (program == "rm" and all(map(is_literal, words))):
+            self._is_odd = self._is_odd or harm_of(command) == ANY
+        self._harm = max(self._harm, harm_of(command))
+        self._made = {one: max(harm, harm_of(command)) for one, harm in self._made.items()}
+        is_run = sign in {";", "\n"} and command.after not in {"|", "&"}
+        is_run = is_run and len(self._made) < _MOST_PLACES
+        if program == "mkdir" and is_run and not (self._is_odd or self._open):
+            self._make(command, behind)
+
+    def _make(self, command: SimpleCommand, words: list[str]) -> None:
+        """Note the folders that `mkdir` surely makes, if they are not there."""
+        names = [word for word in words if word not in {"-p", "-v", "-pv"}]
+        if all(map(_PLAIN_FOLDER.fullmatch, names)) and not _may_not_run(command):
+            made = {normpath(f"{at}/{name}") for at in self._entry for name in names}
+            above = {one.rpartition("/")[0] for one in made} - {"", *self._made}
+            if {"-p", "-pv"} & {*words} or all(map(self._enters, above)):
+                self._made |= dict.fromkeys(filter(self._makes, made), 0)
 
     def _leave(self, *, is_plain: bool) -> None:
         """Note where a loop is left, or starts again, in the midst of it."""
         around = [one for one in self._open if one.word not in {"if", "{"}]
-        if not around or around[-1].word not in _LOOPS or not is_plain:
+        if not around or around[-1].word not in LOOPS or not is_plain:
             raise _LostError
         around[-1].done |= self._entry
 
@@ -326,18 +330,23 @@ class _Walk:
             for at, one in product(self._entry, folders)
         )
         # Above there surely is a folder, or the next `..` leads nowhere; not behind a name: `a/..`.
-        gone = _GONE[self._harm].search
-        is_there = not any(map(gone, there)) and all(map(self._enters, there))
+        is_there = all(self._is_kept(one, self._harm, self._enters) for one in there) or all(
+            self._is_kept(one, self._made.get(one, ANY), self._made.__contains__) for one in there
+        )
         is_there = is_there and not any(map(_ABOVE_NAME.search, folders))
         is_sure = is_known and (is_there or all(map(_ABOVE.fullmatch, folders)))
         is_sure = is_sure and not _may_not_run(command)
         self._end(there, _NONE if is_sure else self._entry, command.after)
 
+    @staticmethod
+    def _is_kept(folder: str, harm: int, is_there: Callable[[str], bool]) -> bool:
+        return GONE[harm].search(folder) is None and is_there(folder)
+
 
 def _may_not_run(command: SimpleCommand) -> bool:
     """Return whether a shell that cannot open a file, or set a variable, runs no such command."""
     return any(
-        word.text not in {"/dev/null", "1", "2"} if word.operator else _SET_BEFORE.match(word.raw)
+        word.text not in {"/dev/null", "1", "2"} if word.operator else SET_BEFORE.match(word.raw)
         for word in command.words
     )
 
@@ -345,9 +354,9 @@ def _may_not_run(command: SimpleCommand) -> bool:
 def _may_move(words: list[CommandWord], places: _Places) -> bool:
     """Return whether a command may change the folder, or how `cd` does so: `mv ../a ../../b`."""
     texts = [word.text for word in words]
-    line = " ".join(dropwhile(_SET_BEFORE.match, texts))
+    line = " ".join(dropwhile(SET_BEFORE.match, texts))
     if _HIDES.match(line) or not _MOVES.isdisjoint(texts):
-        return _ACTIVATES.fullmatch(line) is None
+        return ACTIVATES.fullmatch(line) is None
     around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
     parts = re.split(r"[\s'\"()]+", " ".join(texts))
     return "mv" in parts and any(
@@ -355,23 +364,11 @@ def _may_move(words: list[CommandWord], places: _Places) -> bool:
     )
 
 
-def _harm_of(command: SimpleCommand) -> int:
-    """Return which folders a command may remove: a number in `_GONE`."""
-    words = [word.raw for word in command.given]
-    words = list(dropwhile(lambda word: word in _BEHIND or _SET_BEFORE.match(word), words))
-    text = " ".join(words)
-    if _MAY_CHANGE.search(" ".join(word.raw for word in command.words)):
-        return _ANY
-    if not words or words[0] in _KEEP_ALL or _SETS.fullmatch(text):
-        return 0
-    return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else _ANY
-
-
 def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the values of the variables that only have names of folders as values."""
     values = dict[str, list[str]]()
     for one in commands:
-        words = list(dropwhile(lambda word: word.raw in _BEHIND, one.given))
+        words = list(dropwhile(lambda word: word.raw in BEHIND, one.given))
         texts = [word.text for word in words]
         given = [(of[1], "" if of[2] else of[3]) for of in map(_GIVES.fullmatch, texts) if of]
         if texts[:1] == ["for"]:
@@ -385,7 +382,7 @@ def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[st
 
 def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[int, str]]:
     words = command.words
-    if first not in _IS_OF_SHELL and words[0].raw != "cd":  # without a shell it gets all words
+    if first not in IS_OF_SHELL and words[0].raw != "cd":  # without a shell it gets all words
         return
     # What such a program runs starts in the folder that stands behind its option.
     texts = [word.text for word in words]
@@ -394,7 +391,7 @@ def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[in
     for word in words if moved is None else words[moved : moved + 2]:
         for climb in _CLIMB.finditer(word.raw):
             if (climb.end() == 0 or climb[0] or _PLAIN_INNER.fullmatch(word.raw)) and (
-                first not in _CHANGES_FOLDERS or _ABOVE.fullmatch(word.text)
+                first not in CHANGES_FOLDERS or _ABOVE.fullmatch(word.text)
             ):
                 # `-Ia/../b` has the path `/../b` in it.
                 yield word.start + climb.end(), f" {at}/" if climb[1] else f"{at}/"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
+from itertools import chain
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
+from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.vocabulary import Kind
-from hub.guard.text.commands import MOVES_LINKS, is_installed, makes_links
-from hub.guard.text.expansion import plainly, with_sequences
+from hub.guard.text.commands import is_installed, makes_links
+from hub.guard.text.expansion import VARIABLE, alternatives, plainly, with_sequences
 from hub.guard.text.prose import is_prose
 from hub.guard.text.readings import (
     BRACES,
@@ -46,6 +48,21 @@ _PLAIN_RELATIVE = re.compile(r"(?:\./)?(?!\.\./)[\w.-]+(?:/(?!\.\./)[\w.+-]+)+",
 _ANYTHING = frozenset({"*", "**"})
 _TOP = re.compile(r"(?<![\w.])/\.")
 _LOCAL = re.compile(r"file:", re.I)
+_MOVES_LINKS = re.compile(
+    r"(?<![\w.-])(?:mv|tar|rsync|cpio|pax|link|ln(?! .{0,4096}?-\w*s)"
+    r"|cp(?= .{0,4096}?-\w*[aPdRr]))(?![\w.-])",
+    re.DOTALL,
+)
+"""A command that may move or copy a link as it is."""
+_MOVES_FOUND = re.compile(
+    r"(?:-exec(?:dir)? |\bxargs |\bparallel )[^;&|\n]{0,512}?\b(?:mv|ln|rsync|tar"
+    r"|cp(?= [^;&|\n]{0,512}-\w*[aPdRr]))\b"
+    r"|\b(?:cpio|pax)\b"
+)
+"""The same of what is found."""
+_NEXT_COMMAND = re.compile(r"(?<!\\)[;&|\n)]+\s*\w")
+_MOVED_BY_CODE = re.compile(r"\b(?:rename\w*|move|replace)\(\s*[frb]?['\"]([^'\"]{1,512})['\"]")
+_MOST_SEEN, _SELDOM_LINKED = 256, frozenset({"node_modules", ".git", ".venv"})
 
 
 class LocalPaths(Struct, frozen=True):
@@ -116,6 +133,23 @@ class LocalPaths(Struct, frozen=True):
         places = 1 if self.tracer.is_absolute(folder) else len(starts)
         return len(self.tracer.folders_at(folder, starts)) == places
 
+    def from_entered(self, command: str, env: Mapping[str, str]) -> str:
+        """Return a command with the folders that it enters before its `..`."""
+        return from_entered_folders(command, env, self.enters, self._makes)
+
+    def _makes(self, folder: str) -> bool:
+        """Return whether `mkdir -p` surely makes a folder, wherever a relative path can start."""
+        starts = (*self.tracer.bases, *self.tracer.around())
+        return self.enters(folder) or all(self._can_make(folder, start) for start in starts)
+
+    def _can_make(self, folder: str, start: str) -> bool:
+        names = folder.split("/")
+        for n in range(len(names)):
+            if not self.tracer.exists("/".join((start, *names[: n + 1]))):
+                above = self.tracer.folders_at("/".join((".", *names[:n])), [start])
+                return any(map(self.tracer.can_write, above))
+        return False
+
     def is_new(self, path: str) -> bool:
         """Return whether nothing is at `path`, wherever a relative path can start."""
         starts = (*self.tracer.bases, *self.tracer.beside())
@@ -131,21 +165,69 @@ class LocalPaths(Struct, frozen=True):
             PathError: one does: `ln -s . a; ls a/../..`, `mv src/link link; ls link/`.
         """
         makes = makes_links(command, words)
-        if makes and any(map(self._climbs_from_missing, words)):
+        moves = _MOVES_LINKS.search(command) is not None
+        if (makes or moves) and any(map(self._climbs_from_missing, words)):
             raise PathError("it has '..' after a component that does not exist")
         climbs = makes and "mv" in words and any(".." in word for word in words)
-        if climbs or (MOVES_LINKS.search(command) and any(map(self._is_link, words))):
+        found = _MOVES_FOUND.search(command)
+        unpacks = command.count("tar ") > 1 or not command.count("tar ")
+        if (
+            climbs
+            or (moves and any(map(self._is_link, words)))
+            or any(map(self._is_link, _MOVED_BY_CODE.findall(command)))
+            or (moves and any(self._finds_link(word, unpacks=unpacks) for word in words))
+            or (found and _NEXT_COMMAND.search(command, found.end()) and self._has_link())
+        ):
             raise PathError("it moves a link, which then may lead elsewhere")
+
+    def _finds_link(self, word: str, *, unpacks: bool) -> bool:
+        """Return whether a word's wildcards, or a folder of which all is taken, have such a link.
+
+        Raises:
+            TooManyWaysError: it has too many alternatives in braces.
+        """
+        ways = alternatives(word) if "{" in word else [word]
+        if any(map(self._is_link, ways[1:])):
+            return True
+        is_content = unpacks and word.rpartition("/")[2] == "."
+        wild = (
+            f"{word}/?*" if is_content else plainly(VARIABLE.sub("*", one.replace("{}", "*")))
+            for one in ways
+        )
+        found = map(self.tracer.found_by_shell, filter(WILDCARD.search, wild))
+        return self.posix and any(map(self._climbs, chain.from_iterable(found)))
+
+    def _climbs(self, path: str) -> bool:
+        """Return whether a link leads to a folder that is not below the one that it is in."""
+        found, around = (self.tracer.folders_at(one) for one in (path, path.rpartition("/")[0]))
+        return bool(found and around) and not found[0].startswith(f"{around[0]}/")
+
+    def _has_link(self) -> bool:
+        """Return whether there is such a link below a root, as far as that is looked through."""
+        waiting, seen = list(self.tracer.bases), 0
+        for folder in waiting:  # grows in the loop
+            names = self.tracer.matching("?*", folder)[: _MOST_SEEN - seen]
+            seen += len(names)
+            for path in (f"{folder}/{one}" for one in names if one not in _SELDOM_LINKED):
+                found = self.tracer.folders_at(path)
+                if found and found != [path] and self._climbs(path):
+                    return True
+                waiting += found if found == [path] else ()
+        return False
 
     def _is_link(self, word: str) -> bool:
         """Return whether a word without a slash behind it is a link to a directory."""
         above, _, name = word.rpartition("/")
-        for start in self.tracer.bases if name.strip(".") else ():
+        if not name.strip("."):
+            return False
+        bases, others = self.tracer.bases, (*self.tracer.beside(), *self.tracer.around())
+        for start in (*bases, *others):
             found = self.tracer.folders_at(word, [start])
-            if found and found != [
-                f"{one}/{name}" for one in self.tracer.folders_at(above or ".", [start])
-            ]:
-                return True
+            # One that leads outside from a folder that a word names is judged as that word.
+            if found and (start in bases or self.tracer.is_open(found[0])):
+                around = self.tracer.folders_at(above or ".", [start])
+                if found != [f"{one}/{name}" for one in around]:
+                    return True
         return False
 
     def _climbs_from_missing(self, word: str) -> bool:

@@ -180,3 +180,6 @@ class NoLinksBelow(LinkReader):
 
     def names(self, path: str) -> Sequence[str]:
         return self._links.names(path)
+
+    def can_write(self, path: str) -> bool:
+        return self._links.can_write(path)

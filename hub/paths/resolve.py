@@ -64,7 +64,7 @@ _SOME_DIRECTORY = Entry("directory", 0, 0)
 
 
 class LinkReader(Protocol):
-    """The three file system queries that the hub makes; only wildcards need `names`."""
+    """The file system queries that the hub makes; only commands need `names` and `can_write`."""
 
     def entry(self, path: str) -> Entry | None:
         """Return the entry at `path`, or None if it does not exist. Other failures: PathError."""
@@ -77,6 +77,10 @@ class LinkReader(Protocol):
     def names(self, path: str) -> Sequence[str]:
         """Return the names in the directory `path`, or an empty sequence if this is not known."""
         return ()
+
+    def can_write(self, path: str) -> bool:
+        """Return whether this process surely may make something in the directory `path`."""
+        return False
 
 
 # These name different things in the process that opens them and in the hub.

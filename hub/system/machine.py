@@ -117,6 +117,12 @@ class OsDisk(LinkReader):
         except ValueError as exc:
             raise PathError(_UNUSABLE) from exc
 
+    def can_write(self, path: str) -> bool:
+        try:
+            return os.access(path, os.W_OK | os.X_OK)
+        except ValueError:
+            return False
+
 
 class CachedDisk(LinkReader):
     """A `LinkReader` that asks `inner` once per entry. For one call only: nothing expires."""
@@ -136,6 +142,9 @@ class CachedDisk(LinkReader):
 
     def names(self, path: str) -> Sequence[str]:
         return self._inner.names(path)
+
+    def can_write(self, path: str) -> bool:
+        return self._inner.can_write(path)
 
 
 def _is_no_name(exc: OSError, path: str) -> bool:

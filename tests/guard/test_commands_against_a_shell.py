@@ -304,6 +304,55 @@ READING = [
     "echo $(cd; cat secret.txt)",
     "sh -c 'cd; cat secret.txt'",
     "bash <<'E'\ncd\ncat secret.txt\nE",
+    "cat .\\\n./private/secret.txt",
+    "echo 'cat .$x./private/secret.txt' > y; sh y",
+    "awk 'BEGIN { system(\"cat .${x}./private/secret.txt\") }'",
+    "python3 -c \"print(open('.'*2 + '/private/secret.txt').read())\"",
+    "python3 -c \"print(open('le' 'ak').read())\"",
+    "python3 -c \"print(open(chr(46)*2+chr(47)+'private/secret.txt').read())\"",
+    'python3 -c "print(open(bytes([108, 101, 0x61, 107])).read())"',
+    "python3 -c \"print(open('..%sprivate/secret.txt' % '/').read())\"",
+    "python3 -c \"print(open('{0}{0}/private/{1}'.format('.', 'secret.txt')).read())\"",
+    'python3 -c "print(open(f\'{\\".\\"*2}/private/secret.txt\').read())"',
+    "python3 -c \"print(open(''.join(['.', './private/', 'secret.txt'])).read())\"",
+    "python3 -c \"print(open('kael'[::-1]).read())\"",
+    "python3 -c \"from base64 import *; exec(b64decode('cHJpbnQob3BlbignbGVhaycpLnJlYWQoKSk='))\"",
+    "python3 -c \"print(open(bytes.fromhex('6c65616b')).read())\"",
+    "python3 -c \"from os.path import *; print(open(dirname(abspath('.')) + '/private/secret.txt')"
+    '.read())"',
+    "python3 -c \"import os; print(open(os.path.pardir + '/private/secret.txt').read())\"",
+    "cd $(mktemp -d none/XXXX); cat secret.txt",
+    "export TMPDIR=none; cd $(mktemp -d); cat secret.txt",
+    "cat $(echo kael | rev)",
+    "rev <<< txt.terces/etavirp/.. | xargs cat",
+    "echo __/private/secret.txt | tr _ . | xargs cat",
+    "cat $(tr _ . <<< __/private/secret.txt)",
+    "echo xx/private/secret.txt | sed 's#xx#..#' | xargs cat",
+    "echo Y2F0IGxlYWs= | base64 -d | sh",
+    "base64 -d <<< Y2F0IGxlYWs= | bash",
+    'eval "$(echo Y2F0IGxlYWs= | base64 -d)"',
+    "sh <(echo Y2F0IGxlYWs= | base64 -d)",
+    "echo cHJpbnQob3BlbignbGVhaycpLnJlYWQoKSk= | base64 -d | python3",
+    "echo 6c65616b | xxd -r -p | xargs cat",
+    "cut -c2- <<< xleak | xargs cat",
+    "cat $(printf '.%.0s' 1 2)/private/secret.txt",
+    "ls -a | xargs grep -rh '' --include=secret.txt",
+    "for i in $(ls -a); do cat $i/private/secret.txt; done",
+    "ls -f | while read -r i; do cat $i/private/secret.txt; done",
+    "env | grep ^HOME= | cut -d= -f2 | xargs -I{} cat {}/secret.txt",
+    "IFS=_; x=a_../private/secret.txt; cat $x",
+    "x=b..; IFS=b; cat $x/private/secret.txt",
+    "x=private/secret.txt; cat ${x/#/../}",
+    'a=(. .); printf -v x %s "${a[@]}"; cat $x/private/secret.txt',
+    'a=(. .); IFS=; cat "${a[*]}/private/secret.txt"',
+    "python3 - <<'E'\nprint(open('.' + './private/secret.txt').read())\nE",
+    'perl -e \'open F, "." . "./private/secret.txt"; print <F>\'',
+    'perl -e \'open F, "." x 2 . "/private/secret.txt"; print <F>\'',
+    'awk \'BEGIN { while ((getline l < ("." "./private/secret.txt")) > 0) print l }\'',
+    'awk \'BEGIN { print "cat ." "./private/secret.txt" | "sh" }\'',
+    "sed 's#.*#../private/secret.txt#' a.txt | xargs cat",
+    "cat $(sed s/.*/../ a.txt)/private/secret.txt",
+    "cat `date +%t../private/secret.txt`",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -391,8 +440,9 @@ def tree_in(folder: Path) -> Path:
 
 def objection(top: Path, text: str, kind: Kind = Kind.COMMAND) -> str | None:
     world = context(share(top / "project"), top / "project", env={"HOME": f"{top}/home"})
-    judge = Judge(world, Policy(), needs_write=True)
-    return judge.objection(PathCandidate("/k", "k", kind, text, ""))
+    candidate = PathCandidate("/k", "k", kind, text, "")
+    judge = Judge(world, Policy(), needs_write=True, candidates=[candidate])
+    return judge.objection(candidate)
 
 
 def printed(top: Path, command: str) -> str:
@@ -441,6 +491,43 @@ def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
     assert any(map(WHOLE_DISK.fullmatch, passed.splitlines())), passed
     for command in (f"docker run {options} a", f"cd . && docker run -v ./b:/y {options} a"):
         assert objection(top, command) == OUTSIDE
+
+
+MOVED = [
+    "mv in/b* y; cat y/private/secret.txt",
+    "mv in/{back,none} y 2>&-; mv in/back y; cat y/private/secret.txt",
+    "cp -a in/. .; cat back/private/secret.txt",
+    "cd in && mv back .. && cat ../back/private/secret.txt",
+    "cd in; mv back ..; cd ..; cat back/private/secret.txt",
+    "find in -name back -exec mv {} y \\;; cat y/private/secret.txt",
+    "ls in | xargs -I{} mv in/{} .; cat back/private/secret.txt",
+    "ls in | while read x; do mv in/$x .; done; cat back/private/secret.txt",
+    "for x in in/b*; do mv $x y; done; cat y/private/secret.txt",
+    "tar cf - -C in . | tar xf -; cat back/private/secret.txt",
+    "(cd in; tar c back) | tar x; cat back/private/secret.txt",
+    "python3 -c \"import os; os.rename('in/back', 'y')\"; cat y/private/secret.txt",
+    "mv in z; cat z/back/../private/secret.txt",
+]
+"""Commands that move a link to the folder above it, which then leads outside."""
+IN_PLACE = [
+    "mv a.txt b.txt; ls b.txt",
+    "mv here/* in/; ls in",
+    "cp -a here/. z; ls z/",
+    "find here -name x -exec mv {} . \\;",
+    "tar cf x.tar . && ls x.tar",
+    "ls | xargs -I{} cp {} here/; ls here",
+]
+
+
+@pytest.mark.parametrize("command", MOVED)
+def test_a_link_that_is_moved_is_not_followed(top: Path, command: str) -> None:
+    (top / "project" / "in" / "back").symlink_to("..")
+    assert objection(top, command) is not None
+    assert HIDDEN in printed(top, command)
+
+
+def test_other_files_may_be_moved(top: Path) -> None:
+    assert [command for command in IN_PLACE if objection(top, command)] == []
 
 
 KNOWN = st.sampled_from(

@@ -154,6 +154,10 @@ def _values_in(command: str) -> dict[str, list[str]]:
             printed += words[1:]
     names = {*found, "PWD", "HOME"}
     told = {name: _told(texts, names) for name, texts in found.items()}
+    if signs := {*"".join(told.get("IFS", ()))} - {*" \t\n"}:  # a shell splits values there
+        split = str.maketrans(dict.fromkeys(signs, " "))
+        for name, texts in told.items():
+            told[name] = list(dict.fromkeys((*texts, *(text.translate(split) for text in texts))))
     return {name: texts for name, texts in told.items() if texts}
 
 
@@ -203,7 +207,10 @@ def _elements(value: str) -> list[str]:
     if value[:1] != "(":
         return [_FROM_HERE.split(value)[0]]
     inner = parsed(value[1:-1]).commands
-    return [_ELEMENT.sub("", word.text) for one in inner for word in one.given]
+    elements = [_ELEMENT.sub("", word.text) for one in inner for word in one.given]
+    joined = "".join(elements)  # as by `${x[*]}`
+    climbs = ".." in joined and not any(".." in one for one in elements)
+    return [*elements, joined] if climbs else elements
 
 
 def _altered(value: str, how: str) -> str:
@@ -223,7 +230,10 @@ def _altered(value: str, how: str) -> str:
     if sign == "/" and ":" not in how:
         old, *rest = map(without_quotes, _SLASH.split(wanted.lstrip("#%"), 1))
         pattern = translate(plainly(old))[:-2]  # without the sign for the end
-        return re.sub(pattern, lambda _: "".join(rest), value) if old else value
+        ends = {"#": "".join(rest) + value, "%": value + "".join(rest)}
+        return (
+            re.sub(pattern, lambda _: "".join(rest), value) if old else ends.get(wanted[:1], value)
+        )
     if sign in {"%", "#"}:
         ends = range(len(value) + 1)
         pattern = plainly(without_quotes(wanted))

@@ -5,17 +5,30 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping
-from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
-from urllib.parse import quote
 
 from hub.guard.text.assignments import COMPUTES, with_assigned
-from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted, with_folders_of_code
+from hub.guard.text.expansion import (
+    NUMBER,
+    SEQUENCE,
+    VARIABLE,
+    constants_in,
+    defaulted,
+    with_folders_of_code,
+)
 from hub.guard.text.names import SERIAL_PORT
+from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
 from hub.guard.text.readings import Reader
-from hub.guard.text.shell import QUOTED, HereDocument, Script, SimpleCommand, without_remarks
+from hub.guard.text.shell import (
+    QUOTE_SIGNS,
+    QUOTED,
+    HereDocument,
+    Script,
+    SimpleCommand,
+    without_remarks,
+)
 from hub.guard.text.sure_commands import RUNS_SCRIPTS, goes_home
 from hub.paths.resolve import Flavour
 
@@ -26,7 +39,9 @@ _CODE = re.compile(
 )
 _WILD = re.compile(rf"[*?\[]|{SEQUENCE.pattern}")
 _READS_LINES = re.compile(r"cat|tee|apply_patch|patch|git|jq")
-_READS_CODE = re.compile(r"python[\d.]*|node|ruby|psql")
+_READS_CODE = re.compile(
+    r"python[\d.]*|node|ruby|perl|php|psql|mysql|sqlite3|docker|podman|kubectl"
+)
 """Programs that read the lines of a here-document, and are no shells."""
 _ENDS = frozenset({"}", "done", "fi", "esac"})
 """Words that end several commands, which may be piped to a shell together."""
@@ -48,7 +63,8 @@ _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
-    r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR"
+    r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR|xargs|system|popen|spawn"
+    r"|call|check_|output|(?<![\w.-])\.(?=\s)|\./"
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
@@ -66,17 +82,14 @@ _STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
 _ALTERED = re.compile(r"[;&|<>()\"'\\`]")
 _URL_IN_QUOTES = re.compile(r"(?<!\S)(['\"])https?://[^\s'\"`$\\]+\1", re.IGNORECASE)
 _LONGEST_WORD = 512
-_LINKS = re.compile(r"(?<![\w.-])(?:ln|cp(?= .*(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL)
-MOVES_LINKS = re.compile(
-    r"(?<![\w.-])(?:mv|tar|rsync|link|ln(?! .*-\w*s)|cp(?= .*-\w*[aPdRr]))(?![\w.-])", re.DOTALL
+_LINKS = re.compile(
+    r"(?<![\w.-])(?:ln|cp(?= .{0,4096}?(?:-\w*s|--symbolic-link)\b))(?![\w.-])", re.DOTALL
 )
-"""A command that may move or copy a link as it is."""
-_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`])")
+_BEFORE_A_NAME = re.compile(r"\\(?![;(){}&|!\"'$`\n])")
 """A backslash that another shell takes for a separator; not before signs that start no name."""
 _WINDOWS_HOME = re.compile(r"\$(?:home\b|\{home\})", re.IGNORECASE)
 _GLUED_ON_WINDOWS = re.compile(r"(?:(?<![^&|(\n;])|(?<=[&|;] ))(?:cd|chdir|dir|type)(?=\\)", re.I)
 _ODD_SPACE = re.compile(r"[^\S \t\n]")
-_ODD = re.compile(r"[^\w./-]", re.ASCII)
 
 
 def is_program(word: str) -> bool:
@@ -223,15 +236,20 @@ def makes_links(command: str, words: Container[str]) -> bool:
     return "ln" in words or _LINKS.search(command) is not None
 
 
-def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[str]:
+def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Iterator[str]:
     """Yield the commands that a command hands to another shell, as in `sh -c 'ls /'`.
 
-    `spellings` are the ways to parse each of its spellings.
+    `spellings` has the ways to parse each of its spellings. A text that code puts together counts
+    as a word for `xargs`.
     """
+    for spelling, scripts in spellings.items():
+        joined = constants_in(spelling, _texts_of(spelling, scripts))
+        yield from (f"xargs {one}" for one in joined)
     if _INNER_SHELL.search(command) is None:
         return
-    for scripts in spellings:
+    for scripts in spellings.values():
         yield from _with_arguments(scripts)
+        yield from texts_run(scripts)
         is_shell = is_variable = waits = runs = False
         for word in _words_and_ends(scripts):
             if word is None:
@@ -246,6 +264,14 @@ def inner_commands(command: str, spellings: Iterable[list[Script]]) -> Iterator[
             is_variable = fixed == "" != word or (is_variable and is_option)
             starts = (is_shell or is_variable) and _COMMAND_OPTION.fullmatch(word) is not None
             waits = starts or word in _RUN_NEXT or (waits and is_option)
+
+
+def _texts_of(command: str, scripts: list[Script]) -> Iterator[str]:
+    """Yield the words of a command with quotes in them, and the lines of its here-documents."""
+    for script in scripts:
+        yield from (command[one.start : one.end] for one in script.documents)
+        words = (word for one in script.commands for word in one.given if not one.lines_of)
+        yield from (word.text for word in words if QUOTE_SIGNS.search(word.raw))
 
 
 def _with_arguments(scripts: list[Script]) -> Iterator[str]:
@@ -358,33 +384,6 @@ def quoted_words(command: str) -> Iterator[str]:
     """
     if '"' in command or "'" in command:
         yield from (word for word in command.split() if not _ALTERED.search(word))
-
-
-def with_short_roots(text: str, reader: Reader) -> str:
-    """Return a text with `.` for each root's path in it that has special characters.
-
-    Otherwise the text would be split inside that path. No path gets lost, since a relative path is
-    read from every root.
-    """
-    folders = _odd_folders(reader.folders) if reader.flavour is not Flavour.WINDOWS else None
-    return text if folders is None else folders.sub(".", text)
-
-
-@lru_cache(maxsize=256)
-def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return a pattern for the folder paths that have special characters: plain, escaped, as URI.
-
-    None if no path has any.
-    """
-    odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
-    if not odd:
-        return None
-    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), _uri(one)))
-    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
-
-
-def _uri(folder: str) -> str:
-    return "file://" + quote(folder, errors="surrogateescape")
 
 
 def effort_to_read(command: str) -> int:

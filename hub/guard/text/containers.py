@@ -11,8 +11,8 @@ from hub.guard.text.commands import spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
 from hub.guard.text.programs import OPENS_NOTHING
 from hub.guard.text.readings import Reader, readings
-from hub.guard.text.shell import words_at_each_sign
-from hub.guard.text.sure_commands import renames_programs, surely_parsed
+from hub.guard.text.shell import parsed, without_documents, words_at_each_sign
+from hub.guard.text.sure_commands import has_only_texts, renames_programs, surely_parsed
 
 _MOUNT = re.compile(
     r"( (?:-[ditPqT]*v|--volume))[ =]?((?:\"[^\":]*\"|'[^':]*'|[^\s:\"'])+|[\"'][^\":']+)"
@@ -78,7 +78,10 @@ def without_mount_targets(command: str) -> str:
 
     `target=/b` of a mount is one of these too, and so is what runs in it, or is copied from there.
     """
-    commands = surely_parsed(command) if _CAN_START.search(command) else []
+    if _CAN_START.search(command) is None:
+        return command
+    command = _without_lines_inside(command) if "<<" in command else command
+    commands = surely_parsed(command)
     # Without a shell the first program gets all words.
     opens = bool(commands) and commands[0].given[0].raw not in OPENS_NOTHING
     for one in reversed(commands):
@@ -89,6 +92,17 @@ def without_mount_targets(command: str) -> str:
             text = without_targets(_MOUNT.sub(r"\1=\2\3", text))
             command = f"{command[:start]}{text}{command[last.start + len(last.raw) :]}"
     return command
+
+
+def _without_lines_inside(command: str) -> str:
+    """Return a command without the lines that go to a container: `docker exec -i c sh <<'E'`."""
+    script = parsed(command, remarks=True)
+    run = [one for one in script.commands if one.lines_of is None]
+    is_alone = len(run) == len(script.documents) == 1 and has_only_texts(command, script)
+    if not is_alone or any(word.operator[:2] != "<<" for word in run[0].words if word.operator):
+        return command
+    starts = _INNER.fullmatch(" ".join(word.raw for word in run[0].given)) is not None
+    return without_documents(command, script) if starts else command
 
 
 def _without_inner(text: str) -> str:

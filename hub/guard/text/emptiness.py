@@ -37,9 +37,10 @@ ERRORS = re.compile(r" *2> ?(?:/dev/null|&1) *")
 """Where the errors of a program go: it prints the same without that."""
 _PRINTS_WORDS = re.compile(r"(dirname|basename|echo|printf)\b(?: -\w+| --)*([^|;&<>]*)")
 _SURELY_PRINTS = re.compile(
-    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -[dqtu]+)*(?: [\w./-]*XXX[\w.-]*)?"
+    r"npm\b[^|;&<>]*|pwd(?: -[LP])?|mktemp(?: -[dqtu]+)*(?: [\w.-]*XXX[\w.-]*)?"
     r"|(?:uname|hostname|whoami|id|nproc)(?: -[mnrsu]+)?"
 )
+_OTHER_TMPDIR = re.compile(r"\bTMPDIR=(?!\"?\$\(mktemp)")
 _OF_FORMAT = re.compile(r"%\w|\\n")
 _SETS_WORDS = re.compile(
     r"\bset(?: +[-+]\w+)*(?: +--)? +(?!pipefail|''|\"\")[^-+\s;&|]|\b\w*sh +-\w*c\b"
@@ -54,7 +55,8 @@ _TAKES = _DECLARES - {"export"} | {
 }
 """Behind these stand names of variables whose values are then not known, or gone."""
 _HIDES = re.compile(
-    r"\b(?:eval|alias|trap|IFS|wait +-\w*p|printf +-v\w+)\b|\(\([^()]*\w *=(?!=)"
+    r"\b(?:eval|alias|trap(?! (?:-- )?(?:rm|kill|docker|echo)\b[^=;&|\n]* (?:EXIT|INT|TERM|0)\b)"
+    r"|IFS|wait +-\w*p|printf +-v\w+)\b|\(\([^()]*\w *=(?!=)"
     r"|\b(?:declare|local|typeset)(?: +[-+]\w+)* +-\w*n"
 )
 """Signs that values are given, or taken apart, in a way that is not followed."""
@@ -351,7 +353,8 @@ class _Given:
         program = ERRORS.sub(" ", program).strip()
         printed = _PRINTS_WORDS.fullmatch(program)
         if printed is None:
-            return _SURELY_PRINTS.fullmatch(program) is not None
+            is_sure = program[:6] != "mktemp" or not _OTHER_TMPDIR.search(self.command)
+            return is_sure and _SURELY_PRINTS.fullmatch(program) is not None
         if printed[1] == "dirname" and printed[2].strip()[:1] == '"':  # it prints `.` of nothing
             return True
         return not self._can_be_nothing(_OF_FORMAT.sub("", printed[2]), names)

@@ -1,4 +1,4 @@
-"""Values longer than any path: what is left of them after a child has cleaned them up.
+"""Make values shorter: those longer than any path, and the paths of roots in a command.
 
 No path is that long, but many children strip, decode or tidy a value before they open it. All
 functions here take time in proportion to the text's length.
@@ -7,13 +7,14 @@ functions here take time in proportion to the text's length.
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote_to_bytes
+from functools import lru_cache
+from urllib.parse import quote, unquote_to_bytes
 
 from hub.guard.budget import TooManyWaysError
 from hub.guard.text.expansion import VARIABLE
 from hub.guard.text.names import IGNORABLE
 from hub.guard.text.readings import Reader
-from hub.paths.resolve import PATH_MAX
+from hub.paths.resolve import PATH_MAX, Flavour
 
 _ROUNDS = 8
 _EDGES = "".join(map(chr, range(33))) + "\x7f\x85\xa0\u2028\u2029\u3000\"'`<>"
@@ -29,6 +30,7 @@ _PIECES = re.compile(r"[\s\x00-\x1f\x7f,;|=\"'`<>(){}\[\]]+|:(?!//)")
 _STARTS_AS_PATH = re.compile(r"[/\\~]|\.\.[/\\]|[A-Za-z]:[\\/]")
 _OF_A_TEXT = re.compile(r"[\"'`\r\n()\[\]]")
 _FEW_WORDS = 4
+_ODD = re.compile(r"[^\w./-]", re.ASCII)
 
 
 def shortened(text: str, reader: Reader) -> tuple[list[str], str]:
@@ -98,3 +100,30 @@ def _cleaned(text: str, reader: Reader) -> str:
         if text == before:
             return text
     raise TooManyWaysError
+
+
+def with_short_roots(text: str, reader: Reader) -> str:
+    """Return a text with `.` for each root's path in it that has special characters.
+
+    Otherwise the text would be split inside that path. No path gets lost, since a relative path is
+    read from every root.
+    """
+    folders = _odd_folders(reader.folders) if reader.flavour is not Flavour.WINDOWS else None
+    return text if folders is None else folders.sub(".", text)
+
+
+@lru_cache(maxsize=256)
+def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return a pattern for the folder paths that have special characters: plain, escaped, as URI.
+
+    None if no path has any.
+    """
+    odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
+    if not odd:
+        return None
+    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), _uri(one)))
+    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
+
+
+def _uri(folder: str) -> str:
+    return "file://" + quote(folder, errors="surrogateescape")

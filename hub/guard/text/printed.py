@@ -1,15 +1,16 @@
-"""What the commands in `$(...)` print, where that is known: `$PWD/..` for `$(dirname $PWD)`."""
+"""What commands print, where that is known: `$PWD/..` for `$(dirname $PWD)`; and what runs that."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
 from functools import partial
-from itertools import chain, zip_longest
+from itertools import dropwhile
 from posixpath import normpath
 
 from hub.guard.text.emptiness import ERRORS, NAME_OF_ROOT, UNSURE
-from hub.guard.text.shell import without_quotes
+from hub.guard.text.shell import Script, SimpleCommand, without_quotes
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
 _LONGEST = 512
@@ -34,6 +35,30 @@ _EITHER, _PIPE = (re.compile(rf"{sign}{_OUTSIDE_QUOTES}") for sign in (r"\|\|", 
 _LIKE_DIRNAME = re.compile(
     r"""xargs dirname(?: --)?|sed (?:-[Er] )?['"]s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1['"]"""
 )
+_CHANGES = re.compile(
+    r"(?P<reversed>rev)|base64 (?:-d|-D|--decode)(?P<base64>)|(?P<hex>xxd (?:-r -p|-p -r|-rp))"
+    r"|tr (['\"]?)(?P<from>[^\s'\"\\\[-]+)\4 (['\"]?)(?P<to>[^\s'\"\\\[-]+|/)\6"
+    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -c ?(?P<start>[1-9]\d{0,3})-"
+    r"|sed (?:-[Er] )?(['\"]?)s(.)(?P<old>[\w /:@,=-]+)\12(?P<new>[\w ./:@,=-]*)\12(?P<all>g?)\11"
+)
+"""A filter that makes of a text another one that is known."""
+_UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
+_NO_PATH = re.compile(r"[^\w./:@%+=~-]")
+_OPENS_PRINTED = re.compile(
+    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs|parallel|(?:[akz]|ba|da|fi)?sh|source|\.|while|read"
+    r"|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
+)
+"""What may open the words of a text, or run it."""
+_PRINTS_FOLDERS = re.compile(
+    r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
+)
+"""Prints `..`, or the variable `HOME` with the others."""
+_FROM_TEXT = re.compile(
+    r"(?<![^\s;&|($`])((?:rev|tr|base64|xxd|cut|sed)(?: [^|;&<>()`\n]{0,64})?) ?<<< ?"
+    r"('[^']{0,512}'|\"[^\"$`]{0,512}\"|[\w./:@%+=-]{1,512})"
+)
+"""A filter of a text, which `echo` could print."""
+_FROM_PRINTED = re.compile(r"(?<![\w.-])((?:(?:[akz]|ba|da)?sh|source|\.) )<\(")
 _DATE = re.compile(r" *date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+| (['\"])\+[%\w:-]+\1)? *", re.ASCII)
 _SAME = re.compile(r"(?:head|tail) (?:-n ?)?-?1|cat|sort|uniq|xargs|tr -d ['\"]?\\n['\"]?")
 _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
@@ -53,17 +78,32 @@ _SET_TO_UNKNOWN = re.compile(
 _BEFORE_CLIMB = r"(?=[\"']?/\.\.(?![\w.]))"
 _CLIMBING = re.compile(rf"{_VARIABLE.pattern}{_BEFORE_CLIMB}", re.ASCII)
 _PIPED = re.compile(
-    r"(?<![^\s;&|(])"
-    r"(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix)(?![\w-])"
-    rf"[^|;&()`\n]{{0,{_LONGEST}}}(?:\| *(?:{_LIKE_DIRNAME.pattern}) *)?(?=\|)"
+    r"(?<![^\s;&|(\"'])(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix|ls|env"
+    rf"|printenv)(?![\w-])(?:[^|;&()`\n]|(?<!\|)\|(?!\|)){{0,{_LONGEST}}}(?=\|)"
+    rf"[^;&()`\n]{{0,{_LONGEST}}}"
 )
-"""A command whose words a pipe may hand to another one."""
+"""A command whose words pipes may hand to others."""
 _XARGS = re.compile(r"\bxargs\b[^|;&\n]*? (?:-I *|--replace=)['\"]?([^\s'\"]+)")
 """The mark for what `xargs` puts into its command."""
 _CLIMBS = re.compile(
     r"(?:\$\((?! *npm root *\))(?:[^()`]|\$\([^()`]*\))*\)|`[^`]*`|\{\})" + _BEFORE_CLIMB
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
+
+_PRINTS = frozenset({"echo", "printf"})
+_TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
+"""What may run a text that is printed, or open the words of it."""
+_RUN_BY_CODE = re.compile(
+    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
+    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
+    re.IGNORECASE,
+)
+"""What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_SUBSTITUTES = re.compile(
+    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
+)
+_ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
+_BEFORE_PROGRAM = frozenset({"{", "!", "do", "then", "else", "command", "builtin", "time"})
 
 
 def with_printed(command: str) -> str:
@@ -73,6 +113,8 @@ def with_printed(command: str) -> str:
     since it may be the folder that the command runs in.
     """
     held = dict[str, str]()
+    if "<" in command:
+        command = _FROM_PRINTED.sub(r"\1$(", _FROM_TEXT.sub(r"echo \2 | \1", command))
     for _ in range(_MOST_DEEP):
         held = _held_in(command)
         before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
@@ -109,10 +151,63 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     return substitution[0] if goes_on and may_fail and not climbs else printed
 
 
-def _handed_on(command: re.Match[str], held: Mapping[str, str]) -> str:
-    """Return a command before a pipe, or the folder above a root if it prints that."""
-    printed = _printed(command[0], held) or ""
-    return f"{printed} " if printed == ".." or printed.endswith("/..") else command[0]
+def _handed_on(pipe: re.Match[str], held: Mapping[str, str]) -> str:
+    """Return a pipe of commands, with the path before it that its first ones hand on to others."""
+    first, *others = _PIPE.split(pipe[0])
+    given = printed = _of_one(first.replace("%s\\n", "%s"), held) or ""
+    if any(map(_OPENS_PRINTED.match, others)) and _PRINTS_FOLDERS.match(first.strip()):
+        printed = "~" if "env" in first else ".."
+    for other in others:
+        filtered = _filtered(printed, other.strip(), held)
+        is_opened = filtered is None and _OPENS_PRINTED.match(other) is not None
+        if _is_above(printed) and (is_opened or not _PRINTS_FOLDERS.match(first.strip())):
+            return f"{printed} | {pipe[0]}"
+        if is_opened and printed != given:
+            return f"{printed} | {pipe[0]}"
+        printed = printed if filtered is None else filtered
+    return f"{printed} | {pipe[0]}" if _is_above(printed) and printed != given else pipe[0]
+
+
+def _is_above(printed: str) -> bool:
+    return printed == ".." or normpath(printed.replace("$PWD", ".")).startswith("..")
+
+
+def _filtered(printed: str, command: str, held: Mapping[str, str]) -> str | None:
+    """Return what a filter makes of what is printed; None if that is not known."""
+    if _LIKE_DIRNAME.fullmatch(command):
+        return _parent(printed, held)
+    if _SAME.fullmatch(command):
+        return printed
+    changed = _CHANGES.fullmatch(command) if not _UNKNOWN.search(printed) else None
+    if changed is None:
+        return None
+    plain = _changed(printed, {name: of for name, of in changed.groupdict().items() if of})
+    return None if plain is None else " ".join(_NO_PATH.sub(" ", plain).split())
+
+
+def _changed(printed: str, how: Mapping[str, str]) -> str | None:
+    if "old" in how:  # without the signs of a pattern
+        number = 0 if "all" in how else 1
+        return printed.replace(how["old"], how.get("new", ""), number or -1)
+    if "from" in how:
+        signs, to = how["from"], how.get("to", "")
+        return printed.translate({ord(x): to[min(n, len(to) - 1)] for n, x in enumerate(signs)})
+    if "gone" in how:
+        return printed.translate(dict.fromkeys(map(ord, how["gone"])))
+    if "start" in how:
+        return printed[int(how["start"]) - 1 :]
+    if "reversed" in how:
+        return printed[::-1]
+    return decoded(printed, is_hex="hex" in how)
+
+
+def decoded(text: str, *, is_hex: bool) -> str | None:
+    """Return what a text says in base64, or in hexadecimal digits; None if it is none."""
+    try:
+        raw = bytes.fromhex(text) if is_hex else b64decode(text + "==")
+    except ValueError:
+        return None
+    return raw.decode("utf-8", "replace")
 
 
 def _printed(command: str, held: Mapping[str, str]) -> str | None:
@@ -130,10 +225,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     if printed is None and entered and _QUOTED_VARIABLE.fullmatch(entered[1]):
         printed = "$PWD"  # if the variable is nothing, `cd "$x"` stays there
     for each in map(str.strip, filters):
-        if printed is not None and _LIKE_DIRNAME.fullmatch(each):
-            printed = _parent(printed, held)
-        elif not _SAME.fullmatch(each):
-            return None
+        printed = _filtered(printed, each, held) if printed is not None else None
     return printed
 
 
@@ -148,6 +240,8 @@ def _of_one(command: str, held: Mapping[str, str]) -> str | None:
         return told_by(name, words)
     known = _IN_A_ROOT.get(" ".join((name, *given)))
     match name, words:
+        case "ls", _:
+            known = ". .." if _PRINTS_FOLDERS.match(command) and "l" not in given[0] else None
         case "dirname", [path]:
             known = _parent(path, held)
         case "basename", [path, *_] if len(words) == 1 or path == "$PWD":
@@ -165,9 +259,16 @@ def told_by(name: str, words: list[str]) -> str | None:
         return " ".join(words)
     if name == "printenv":
         return f"${words[0]}"
-    parts = words[0].split("%s")
-    told = "".join(chain.from_iterable(zip_longest(parts, words[1:], fillvalue=" ")))
-    return None if "%" in "".join(parts) else told.strip()
+    form, *rest = words
+    number = len(_PLACES.findall(form))
+    rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
+    texts = iter(rest)
+    told = _PLACES.sub(lambda of: "" if of[1] else next(texts, ""), form * rounds)
+    return None if "%" in _PLACES.sub("", form) else told.strip()
+
+
+_PLACES = re.compile(r"%[-+ #0]*\d*(\.0)?(?:\.\d+)?[sbqc]")
+_MOST_WORDS = 64
 
 
 def _real(path: str, held: Mapping[str, str]) -> str | None:
@@ -216,3 +317,27 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
     variable = _VARIABLE.match(path)
     is_known = variable is None or (variable[1] or variable[2]) in held
     return f"{path}/.." if is_known and "{}" not in path else None
+
+
+def texts_run(scripts: list[Script]) -> Iterator[str]:
+    """Yield what is printed, if something may run it, and what code hands to a shell."""
+    for script in scripts:
+        takers = [one for one in script.commands if _takes_printed(one)]
+        is_piped = any(one.before == "|" for one in takers)
+        for one in script.commands:
+            words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
+            signs = {word.operator for word in one.words}
+            given = [word.text for word in one.words if word.operator == "<<<"]
+            prints = words[:1] and words[0] in _PRINTS and (is_piped or ">" in "".join(signs))
+            if takers and (prints or given):
+                yield f"xargs {' '.join(given or words[1:])}"
+            if (takers or one.depth) and "sed" in words:
+                put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
+                plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
+                yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
+            for run in (of for word in words for of in _RUN_BY_CODE.finditer(word)):
+                yield run[run.lastindex or 0]
+
+
+def _takes_printed(command: SimpleCommand) -> bool:
+    return any(_TAKES_PRINTED.fullmatch(word.text) for word in command.given)

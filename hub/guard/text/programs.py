@@ -13,7 +13,6 @@ from hub.guard.text.sure_commands import (
     COMMAND_IN_SQL,
     OF_SQL,
     SOURCE,
-    SUM,
     has_only_texts,
     is_literal,
     lists_nothing,
@@ -324,9 +323,13 @@ def _pattern_in(words: list[CommandWord]) -> list[CommandWord]:
     return rest[:1] if rest and rest[0].raw[0] != "-" and is_first else []
 
 
-_DIVIDED = re.compile(SUM)
+_CALCULATED = re.compile(r"\$\(\((?:[^()'\"`]|\([^()'\"`]*\))*\)\)")
+"""A sum, with commands and brackets that have no others in them."""
+_DIVIDED = re.compile(r"(\$\((?!\()[^()]*\))|(?<=[\w)}])\s*(?:[/%]|\*\*?)\s*(?=[\w($])")
+"""A slash or a star between operands of a sum; what its commands have (group 1) is kept."""
 _CALCULATES = re.compile(
-    r"(?:\w+=(?:\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)|(?:cd|echo|export|for|if|printf|set|true)\s)"
+    rf"(?:\w+=(?:{_CALCULATED.pattern}|\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)|"
+    r"(?:cd|echo|export|for|if|printf|set|true)\s)"
     r"(?!.*(?:['\\]|<<))",
     re.DOTALL,
 )
@@ -334,7 +337,7 @@ _CALCULATES = re.compile(
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
-    r"\s*+(?:\w+=|[gm]?awk\s|(?:echo|expr|let|printf|seq|sleep|test|cut|head|sort"
+    r"\s*+(?:\w+=|[gm]?awk\s|(?:echo|expr|let|printf|read|seq|sleep|test|cut|head|sort"
     r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|cd|mkdir|python3?|node"
     r"|psql|sqlite3)\b)"
 )
@@ -346,7 +349,7 @@ _OPENS_NO_LINE = re.compile(
 )
 """Without a shell `git` takes the words in the lines, too: not `-F../x`."""
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
-_DIVISION = re.compile(r"""(["'][^"'\n]*(?:["']|$))|(?<=[\w)\]] )/(?= [\w({])""", re.MULTILINE)
+_DIVISION = re.compile(r"""(["'][^"'\n]*(?:["']|$))|(?<=[\w)\]] )//?(?= [\w({])""", re.MULTILINE)
 """A slash between two operands; what is in quotes is passed over."""
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 
@@ -362,7 +365,9 @@ def tamed(command: str, *, posix: bool = True) -> str:
     if "<<" in command and _OPENS_NO_LINE.match(command):
         command = without_lines(command)
     if "$((" in command and _CALCULATES.match(command):
-        command = _DIVIDED.sub("$((0))", command)
+        command = _CALCULATED.sub(
+            lambda of: _DIVIDED.sub(lambda part: part[1] or "-", of[0]), command
+        )
     if not _CAN_BE_TAMED.match(command):
         return command
     script = parsed(command)

@@ -310,6 +310,7 @@ _LISTS_NOTHING = re.compile(
     # These open no files, so what is computed may stand behind them; but no wildcards.
     r"|(?:echo(?! -\w*e)|expr|let|printf(?! -)|seq|sleep|test)"
     rf"(?: (?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
+    r"|(?:IFS=[^\s'\"]* )?read(?: -[rasn]+)*(?: \w+)+"
     # These do.
     rf"|{_OPENS}|{_GIT}|{_SPLITS}",
     re.ASCII,
@@ -322,6 +323,60 @@ def lists_nothing(command: SimpleCommand) -> bool:
     """Return whether a command gives only an error for `/`, even if no shell reads it."""
     return (
         {command.before, command.after} <= _BETWEEN_COMMANDS
-        and all(is_plain_redirection(word) for word in command.words if word.operator)
+        and all(
+            is_plain_redirection(word) or word.operator == "<<<"
+            for word in command.words
+            if word.operator
+        )
         and _LISTS_NOTHING.fullmatch(" ".join(word.raw for word in command.given)) is not None
     )
+
+
+SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
+CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
+"""These make or remove folders, but not what a `..` alone names."""
+IS_OF_SHELL = CHANGES_FOLDERS | {
+    *("cd", "set", "export", "echo", "true", "for", "if", "while", "test", "pwd", *"{[:.", "[["),
+    *("source", "pushd"),
+}
+"""These open nothing, even if no shell reads the command."""
+_KEEP_ALL = IS_OF_SHELL - {"rm", "set"} | {
+    *("printf", "ls", "cat", "head", "tail", "wc", "grep", "rg", "touch", "sleep", "date", "which"),
+    *("exit", "break", "continue", "until", "false", "curl", "jq", "diff", "tee", "stat", "ps"),
+}
+_SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
+"""Not `set -r`, which forbids `cd`."""
+_KEEP_FOLDERS = re.compile(
+    rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
+    r"|git (?:add|commit|diff|fetch|log|push|show|status|tag"
+    r"|pull(?: --(?:rebase|ff-only))?(?: origin [\w/-]+)?\Z)|tsc|eslint|uv (?:pip|sync)"
+    rf"|uv run (?:pytest|ruff|mypy|[\w./]+\.py)|command -v|{ACTIVATES.pattern})\b|\./)"
+)
+_BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja|pull)\b|\A(?:\.|python\S* [^-]|node )")
+_MAY_CHANGE = re.compile(
+    r"\$\((?!(?:basename|cat|date|dirname|echo|grep|head|id|ls|nproc|pwd|realpath|uname|wc|which"
+    r"|git (?:branch|describe|diff|log|rev-parse|status)|npm root|node -[pv])\b)"
+)
+"""A program in a word that may remove folders."""
+GONE = tuple(
+    re.compile(rf"(?:\A|/)(?:{names})(?:/|\Z)")
+    for names in ("(?!)", "node_modules", r"node_modules|build|dist|out|target|[._][^/]*", ".*")
+)
+"""The folders that may be gone behind commands: those of the shell, tests, builds, any others."""
+ANY = len(GONE) - 1
+LOOPS = frozenset({"for", "while", "until"})
+KEYWORDS = frozenset({*("if", "then", "elif", "else", "fi", "{", "}", "do", "done"), *LOOPS})
+BEHIND = KEYWORDS - {"for"}
+
+
+def harm_of(command: SimpleCommand) -> int:
+    """Return which folders a command may remove: a number in `GONE`."""
+    words = [word.raw for word in command.given]
+    words = list(dropwhile(lambda word: word in BEHIND or SET_BEFORE.match(word), words))
+    text = " ".join(words)
+    if _MAY_CHANGE.search(" ".join(word.raw for word in command.words)):
+        return ANY
+    if not words or words[0] in _KEEP_ALL or _SETS.fullmatch(text):
+        return 0
+    return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else ANY
