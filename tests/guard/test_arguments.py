@@ -121,6 +121,29 @@ def test_which_values_are_candidates(
     assert found(arguments) == claimed
 
 
+@pytest.mark.parametrize(
+    ("tool", "step", "kind"),
+    [
+        ("run_shell", {"script": "cat /x"}, Kind.COMMAND),
+        ("run_shell", {"script": "cat /x", "language": "python"}, None),
+        ("run", {"code": "cat /x", "language": "bash"}, Kind.COMMAND),
+        ("run", {"code": "cat /x", "language": "python"}, None),
+        ("run", {"code": "cat /x"}, None),
+        ("other", {"script": "cat /x", "shell": "zsh"}, Kind.COMMAND),
+        ("other", {"script": "cat /x", "interpreter": "python3"}, None),
+        ("other", {"script": "cat /x"}, Kind.NEUTRAL),
+    ],
+)
+@pytest.mark.parametrize("schema", [None, {"properties": {"steps": {"items": {"type": "object"}}}}])
+def test_a_script_that_no_schema_declares_may_be_a_command(
+    tool: str, step: JsonObject, kind: Kind | None, schema: Json
+) -> None:
+    shape = compile_schema(schema, {}, tool=tool)
+    for arguments in ({"steps": [step]}, step):
+        claimed = find_candidates(shape, arguments)
+        assert {one.kind for one in claimed if one.value == "cat /x"} == ({kind} if kind else set())
+
+
 def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
     assert found(nested(MAX_DEPTH, "a", lists=True))
     with pytest.raises(PathError, match="nested too deeply"):

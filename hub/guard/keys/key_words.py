@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -72,19 +72,21 @@ def greps(tool: str) -> bool:
 
 
 def arguments_elsewhere(
-    tool: str, names: Collection[str], required: Sequence[Json]
+    tool: str, names: Collection[str], around: Collection[str], required: Collection[str]
 ) -> Iterator[str]:
-    """Yield the `names` of a tool's arguments that go to a cluster or to what another one names.
+    """Yield those of the `names` that go to a cluster or to what one of them, or `around`, names.
 
     A container that is not `required` may be this machine.
     """
     words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
-        given = (one for one in names if "container" not in of or one in required)
-        is_beside = not of.isdisjoint(given) if of else is_elsewhere
-        if is_beside and all(map(words.intersection, tools)):
-            yield from keys.intersection(names)
+        sent = keys.intersection(names)
+        if sent and all(map(words.intersection, tools)):
+            given = (one for one in of if one in names or one in around)
+            named = any("container" not in of or one in required for one in given)
+            if named if of else is_elsewhere:
+                yield from sent
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
@@ -153,7 +155,7 @@ def told_by_others(
 
 
 def _says_here(text: Json) -> bool:
-    return any(says.search(str(text)) for says in _SAY_HERE)
+    return isinstance(text, str) and any(says.search(text) for says in _SAY_HERE)
 
 
 def _has(known: frozenset[str], name: str) -> bool:

@@ -1,7 +1,7 @@
 import pytest
 
 from hub.guard.keys import schema as schema_module
-from hub.guard.keys.nodes import ArgumentNode, nodes_of
+from hub.guard.keys.nodes import IN_CONTAINER, ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
@@ -533,7 +533,7 @@ def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.Monke
         read.append(len(text))
         return named
 
-    monkeypatch.setattr(schema_module, "_described", described)
+    monkeypatch.setattr(schema_module, "kind_by_description", described)
     shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
     again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
     own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
@@ -729,6 +729,29 @@ def test_all_arguments_may_be_in_one_object(
     nested: Json = {"properties": {"params": around}, "$defs": {"Inner": flat}}
     told = compile_schema(nested, {}, tool=tool).member("params").properties
     assert told == compile_schema(flat, {}, tool=tool).properties
+    calls: Json = {"type": "array", "items": around}
+    beside: Json = {"properties": {"calls": calls, "n": {}}, "$defs": {"Inner": flat}}
+    told = compile_schema(beside, {}, tool=tool).member("calls").element().properties
+    assert told == compile_schema(flat, {}, tool=tool).properties
+
+
+def test_what_is_beside_the_objects_of_a_list_counts_for_them() -> None:
+    def told(tool: str, *names: str, inner: str) -> ArgumentNode:
+        steps: Json = {"items": {"properties": {inner: _TEXT}}}
+        around: JsonObject = dict.fromkeys(names, _TEXT)
+        schema: Json = {"properties": {**around, "steps": steps}, "required": [*names]}
+        return compile_schema(schema, {}, tool=tool).member("steps").element().member(inner)
+
+    assert told("push_files", "owner", "repo", inner="path").kind is Kind.NEUTRAL
+    assert told("docker_exec", "container", inner="cmd").why == IN_CONTAINER
+    assert told("docker_exec", "host", inner="cmd").why != IN_CONTAINER
+
+
+def test_an_object_that_is_named_like_a_command_is_no_command_itself() -> None:
+    inner: JsonObject = {"type": "object", "properties": {"cmd": _TEXT}}
+    compiled = compile_schema({"properties": {"cmd": inner}}, {}, tool="exec_in_pod")
+    assert compiled.member("cmd").why != IN_CONTAINER
+    assert compiled.member("cmd").member("cmd").why == IN_CONTAINER
 
 
 @pytest.mark.parametrize(
@@ -753,11 +776,13 @@ def test_an_object_beside_other_arguments_is_not_around_all_of_them() -> None:
     assert compile_schema(beside, {}, tool="get_contents").member("path").kind is Kind.PATH
 
 
-def test_the_schema_of_a_shell_may_be_deep() -> None:
-    shell: Json = _TEXT
+@pytest.mark.parametrize("name", ["shell", "session_id", "method", "path"])
+def test_a_schema_may_be_deep(name: str) -> None:
+    deep: JsonObject = {"type": "string"}
     for _ in range(900):
-        shell = {"type": "object", "properties": {"shell": shell}}
-    compiled = compile_schema({"properties": {"shell": shell, "file": _TEXT}}, {})
+        deep = {"type": "object", "properties": {name: deep}}
+    members: JsonObject = {name: deep, "rows": {"description": deep}, "file": _TEXT, "table": _TEXT}
+    compiled = compile_schema({"properties": members}, {}, tool="table_of_files")
     assert compiled.member("file").kind is Kind.PATH
 
 
