@@ -139,7 +139,8 @@ def test_a_script_that_no_schema_declares_may_be_a_command(
     tool: str, step: JsonObject, kind: Kind | None, schema: Json
 ) -> None:
     shape = compile_schema(schema, {}, tool=tool)
-    for arguments in ({"steps": [step]}, step):
+    steps: JsonObject = {"steps": [step]}
+    for arguments in (steps, step):
         claimed = find_candidates(shape, arguments)
         assert {one.kind for one in claimed if one.value == "cat /x"} == ({kind} if kind else set())
 

@@ -93,8 +93,11 @@ def found_elsewhere(names: Collection[str]) -> set[str]:
     """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
     known = [words_of(name[-LONGEST_KEY:]) for name in names]
     of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
-    of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
+    beside = {" ".join(words) for words in known}
+    of_all = not vocabulary.REPOSITORY.isdisjoint(beside)
     found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
+    for places, there in vocabulary.BESIDE_A_PLACE:
+        found |= there if not places.isdisjoint(beside) else frozenset()
     return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 

@@ -112,6 +112,16 @@ class ArgumentNode(Struct, frozen=True):
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 
+SERVICE = ArgumentNode(
+    declared=True,
+    properties={
+        key: ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
+        for key in ("command", "entrypoint")
+    },
+)
+"""A service as in the file of `docker compose`: what it runs is in its container."""
+
+
 @lru_cache(maxsize=4096)
 def node_of_key(key: str) -> ArgumentNode:
     """Return the node of a member that no schema declares."""

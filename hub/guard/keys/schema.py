@@ -24,6 +24,7 @@ from hub.guard.keys.key_words import (
     words_of,
 )
 from hub.guard.keys.nodes import (
+    SERVICE,
     ArgumentNode,
     Members,
     node_of_key,
@@ -58,6 +59,9 @@ _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION, _READ_OF_ALL = 240, 960
 
+_IN_REPOSITORY = "perhaps a path of another machine"
+"""Why a path may be `/`: the top of a repository, a drive or a bucket."""
+_TOP = frozenset({"/"})
 _DATA = ArgumentNode(Kind.PAYLOAD, "data for a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
 
@@ -140,14 +144,15 @@ class _Compiler:
         node = self._nodes.get((key, around, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
-            if kind is Kind.PATH and self._is_in_repository(key, variants, around):
-                kind, why = Kind.NEUTRAL, "perhaps a path of another machine"
+            is_named = kind is Kind.NEUTRAL and around.in_repository
+            if (kind is Kind.PATH or is_named) and self._is_in_repository(key, variants, around):
+                kind, why = Kind.NEUTRAL, _IN_REPOSITORY
             may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
-                values=_values(variants),
+                values=_values(variants) | (_TOP if why is _IN_REPOSITORY else frozenset[str]()),
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
@@ -172,7 +177,10 @@ class _Compiler:
         force_setattr(node, "properties", inside)
         of_items = self._node(key, self._variants(items), around) if items else None
         force_setattr(node, "items", of_items)
-        force_setattr(node, "extra", self._node("", self._variants(extra)) if extra else None)
+        of_extra = self._node("", self._variants(extra)) if extra else None
+        if key == "services" and not members and "compose" in words_of(self._tool):
+            of_extra = SERVICE
+        force_setattr(node, "extra", of_extra)
 
     def _members(
         self, owner: str, members: dict[str, list[Json]], schemas: list[JsonObject]

@@ -34,6 +34,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("path", {"description": "The documentation path (e.g. '/guides/x.md')"}, Kind.NEUTRAL),
         ("path", {"description": "Path within the repository"}, Kind.NEUTRAL),
         ("path", {"description": "Local path within the repository"}, Kind.PATH),
+        ("site_path", {"description": "Path, e.g. /sites/home"}, Kind.NEUTRAL),
+        ("site_path", {"description": "Path of the SharePoint site"}, Kind.NEUTRAL),
+        ("site_path", {"description": "Path to save the SharePoint site to"}, Kind.PATH),
         ("path", {"description": "Path to save the documentation to"}, Kind.PATH),
         ("project_id", {"description": "Project ID or URL-encoded path"}, Kind.NEUTRAL),
         ("project_id", {"description": "ID or complete path to the project"}, Kind.NEUTRAL),
@@ -57,6 +60,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("command", {"description": "Path to the program to run"}, Kind.PATH),
         ("command", {"description": "Code, or a path to it"}, Kind.COMMAND),
         ("content", {"description": "Inline content, a local file path, or a URL"}, Kind.WEAK),
+        ("content", {"description": "Raw text. Give this OR path, not both"}, Kind.PAYLOAD),
         ("query", {"description": "A name or file path to look for"}, Kind.PAYLOAD),
         ("route", {"description": "Path of the API endpoint"}, Kind.PAYLOAD),
         ("path", {"description": "Path for health checks"}, Kind.PAYLOAD),
@@ -409,6 +413,8 @@ def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, k
         ("read", "file_path", "folder_id", Kind.PATH),
         ("read", "path", "id", Kind.PATH),
         ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+        ("create_app", "source_dir", "github", Kind.NEUTRAL),
+        ("create_app", "source_dir", "git", Kind.PATH),
         ("create_storage", "mount_path", "name", Kind.NEUTRAL),
         ("mount_disk", "mount_path", "name", Kind.PATH),
     ],
@@ -419,12 +425,40 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
 
 
 @pytest.mark.parametrize(
+    ("key", "beside", "is_offered"),
+    [
+        ("path", "repositoryId", True),
+        ("prefix", "bucket", True),
+        ("prefixes", "containerName", True),
+        ("prefix", "name", False),
+        ("path", "id", False),
+    ],
+)
+def test_what_may_be_elsewhere_may_be_the_top(key: str, beside: str, *, is_offered: bool) -> None:
+    node = shape({"properties": {key: _TEXT, beside: _TEXT}}).member(key)
+    assert node.kind in {Kind.NEUTRAL, Kind.PATH}
+    assert ("/" in node.values) is is_offered
+
+
+def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
+    schema: Json = {"properties": {"services": {"type": "object"}}}
+    service = compile_schema(schema, {}, tool="compose_up").member("services").member("web")
+    assert service.member("command").why == service.member("entrypoint").why == IN_CONTAINER
+    assert service.member("env_file").kind is Kind.PATH
+    other = compile_schema(schema, {}, tool="run_all").member("services").member("web")
+    assert other.member("command").why != IN_CONTAINER
+
+
+@pytest.mark.parametrize(
     ("tool", "key", "beside", "kind"),
     [
         ("find", "query", "collectionName", Kind.PAYLOAD),
         ("insert_one", "document", "collection", Kind.PAYLOAD),
+        ("insertMany", "documents", "collection", Kind.PAYLOAD),
         ("add", "document", "collection", Kind.PATH),
         ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
+        ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
+        ("record", "event_data", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
     ],
 )
