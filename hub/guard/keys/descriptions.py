@@ -10,6 +10,8 @@ from hub.guard.keys.vocabulary import Kind
 
 Verdict: TypeAlias = "tuple[Kind, str]"
 """A kind, and the reason for it."""
+_LINES_OF_CODE = re.compile(r"\beach (?:line|string) (?:is|represents) a line of code\b", re.I)
+"""Of a Postman script, which `exec` has line by line."""
 _A_PATH = re.compile(r"'(?:.* )?paths?'")
 
 
@@ -53,7 +55,8 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
     if named[0] is Kind.COMMAND:
-        return named
+        is_code = _LINES_OF_CODE.search(text)
+        return (Kind.PAYLOAD, f"described as '{is_code[0]}'") if is_code else named
     told = (
         (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
         (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),

@@ -29,6 +29,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
 _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
+_K8S = re.compile("k8s", re.IGNORECASE)
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
@@ -78,13 +79,14 @@ def arguments_elsewhere(
 
     A container that is not `required` may be this machine.
     """
-    words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
+    given = words_of(_K8S.sub("kubernetes", tool))
+    words = {*given, *(word.removesuffix("s") for word in given)}
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
         sent = keys.intersection(names)
         if sent and all(map(words.intersection, tools)):
-            given = (one for one in of if one in names or one in around)
-            named = any("container" not in of or one in required for one in given)
+            said = (one for one in of if one in names or one in around)
+            named = any("container" not in of or one in required for one in said)
             if named if of else is_elsewhere:
                 yield from sent
 
@@ -332,6 +334,7 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""
     is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
+    is_command = is_command or (before, head) == ("raw", "param")  # `_raw_params` of Ansible
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
 
 

@@ -59,6 +59,14 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("command", {"description": "Command to run in a file path"}, Kind.COMMAND),
         ("command", {"description": "Path to the program to run"}, Kind.PATH),
         ("command", {"description": "Code, or a path to it"}, Kind.COMMAND),
+        (
+            "exec",
+            {"description": "Strings, where each line represents a line of code"},
+            Kind.PAYLOAD,
+        ),
+        ("exec", {"description": "What is run"}, Kind.COMMAND),
+        ("_raw_params", {}, Kind.COMMAND),
+        ("raw_value", {}, Kind.NEUTRAL),
         ("content", {"description": "Inline content, a local file path, or a URL"}, Kind.WEAK),
         ("content", {"description": "Raw text. Give this OR path, not both"}, Kind.PAYLOAD),
         ("query", {"description": "A name or file path to look for"}, Kind.PAYLOAD),
@@ -460,6 +468,8 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
         ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
         ("record", "event_data", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
+        ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
+        ("manage_resource", "body", "kind", Kind.PATH),
     ],
 )
 def test_an_object_may_be_data_for_another_place(
