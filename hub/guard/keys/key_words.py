@@ -156,6 +156,7 @@ def told_by_others(
     sent = {"text", "string", "content", "data", "message"}
     is_sent = last in sent and _has(vocabulary.TYPING_WORDS, said)
     is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
+    is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 

@@ -109,7 +109,7 @@ TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin
 """Both in a tool's name or a text's description: what is typed into a program is that text."""
 GOES_ELSEWHERE = _table(
     "| helm | values set set_string setString set_literal setLiteral",
-    "| kubectl kubernetes | patch patchData manifest spec body fromLiteral",
+    "| kubectl kubernetes | patch patchData manifest manifests spec body fromLiteral",
     "| container pod | exec execute run create recreate start launch deploy"
     " | command cmd entrypoint env environment envVars env_vars",
     "container container_id containerId container_name pod pod_name podName"

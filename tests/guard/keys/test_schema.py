@@ -399,6 +399,8 @@ def test_a_path_may_be_a_cookie_s_or_a_request_s(
         ("read_page", "note", "format", Kind.PAYLOAD),
         ("interact_with_process", "message", "pid", Kind.NEUTRAL),
         ("send_message", "message", "pid", Kind.PAYLOAD),
+        ("send_input", "input_text", "command_id", Kind.NEUTRAL),
+        ("get_input", "input_text", "command_id", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
@@ -469,6 +471,7 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
         ("record", "event_data", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
         ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
+        ("k8s_apply", "manifests", "kind", Kind.PAYLOAD),
         ("manage_resource", "body", "kind", Kind.PATH),
     ],
 )
