@@ -371,8 +371,17 @@ def test_a_text_that_stands_for_a_declared_object_is_read_as_one() -> None:
     for schema in schemas:
         claimed = found({"payload": '{"path": "/etc/x"}'}, {"properties": {"payload": schema}})
         assert claimed == [("/payload/path", "path", "/etc/x")]
-    either: Json = {"properties": {"payload": {"type": ["object", "string"]}}}
-    assert found({"payload": '{"path": "/etc/x"}'}, either) == []
+    either: Json = {"properties": {"content": {"type": ["object", "string"]}}}
+    assert found({"content": '{"path": "/etc/x"}'}, either) == []
+
+
+def test_a_payload_that_may_be_a_text_or_an_object_may_be_the_file_with_it() -> None:
+    bare: JsonObject = {"type": ["object", "string"]}
+    said: JsonObject = {**bare, "description": "What is sent"}
+    for schema, judged in ((bare, True), (said, False)):
+        shape: Json = {"properties": {"payload": schema}}
+        assert bool(found({"payload": "/etc/x"}, shape)) is judged
+        assert bool(found({"payload": '{"path": "/etc/x"}'}, shape)) is judged
 
 
 def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:

@@ -265,6 +265,8 @@ class _Compiler:
         described = " ".join(_texts(variants, "description"))[:_READ_OF_ALL]
         titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
+        if text == "\n" and key == "payload" and types == {"string", "object"}:
+            named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
         if is_named and (says := vocabulary.SAYS_HERE_TOO.search(described)):
