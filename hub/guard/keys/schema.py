@@ -144,8 +144,8 @@ class _Compiler:
         node = self._nodes.get((key, around, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
-            is_named = kind is Kind.NEUTRAL and around.in_repository
-            if (kind is Kind.PATH or is_named) and self._is_in_repository(key, variants, around):
+            is_prefix = key.startswith("prefix") and around.in_repository
+            if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
                 kind, why = Kind.NEUTRAL, _IN_REPOSITORY
             may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(

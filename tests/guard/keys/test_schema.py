@@ -444,6 +444,7 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
         ("prefix", "bucket", True),
         ("prefixes", "containerName", True),
         ("prefix", "name", False),
+        ("item", "repositoryId", False),
         ("path", "id", False),
     ],
 )
