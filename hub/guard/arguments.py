@@ -65,8 +65,7 @@ _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be
 _NESTED = (dict, list)
 _BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
 """Members that mean something else beside certain others."""
-_LONG_TEXT, _LONGEST_POINTER = 1024, 4096
-_READ_AGAIN, _PER_STRING = 8, 4
+_LONG_TEXT, _LONGEST_POINTER, _READ_AGAIN, _PER_STRING = 1024, 4096, 8, 4
 # Units of effort, about a microsecond each.
 _PER_MEMBER, _PER_CANDIDATE = 5, 5
 _CHARACTERS, _FEW = 8, 256
@@ -105,7 +104,7 @@ def find_candidates(
         PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
     found = _Found()
-    found.left, found.bare = most, {}
+    found.left, found.bare, found.tool = most, {}, shape.tool
     _walk_members(arguments, shape, _TOP, found)
     return found
 
@@ -116,11 +115,12 @@ class _Found(list[PathCandidate]):
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
     JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
     have it: in one scope it is judged only once, even if many cells of a table have it.
-    `free` are the candidates of these, which do not count as too many.
+    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name.
     """
 
     left: int
     bare: dict[str, set[str]]
+    tool: str
     strings = MAX_STRINGS
     free = 0
 
@@ -187,6 +187,7 @@ def _check_size(at: _Place, found: _Found) -> None:
 def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_MEMBER * len(value))
     declared = node.properties
+    apart = _BESIDE if len(value) > 1 or at.pointer else SCRIPTS  # an only argument has no others
     for key, member in value.items():
         inner = declared.get(key)
         if inner is None:
@@ -194,9 +195,8 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         elif inner.seeks:
             inner = inner.looking_for(member)
         kind, whole = inner.kind, False
-        has_others = len(value) > 1 or at.pointer  # an only argument has nothing beside it
-        if (at.inherited is not _NEUTRAL and not inner.declared) or (has_others and key in _BESIDE):
-            kind, whole = _kind_in(value, key, inner, at)
+        if (at.inherited is not _NEUTRAL and not inner.declared) or key in apart:
+            kind, whole = _kind_in(value, key, inner, at, found.tool)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
                 place = at.member(key, kind, at.depth, whole=whole)
@@ -230,13 +230,15 @@ def _can_be_path(key: str, at: _Place) -> bool:
     return at.inherited is _PATH and not at.in_list and is_plural(at.key)
 
 
-def _kind_in(value: JsonObject, key: str, inner: ArgumentNode, at: _Place) -> tuple[Kind, bool]:
+def _kind_in(
+    value: JsonObject, key: str, inner: ArgumentNode, at: _Place, tool: str
+) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
     if not inner.declared and is_in_document(key, value):
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
-    if key in SCRIPTS and (said := kind_of_script(inner, value)) is not None:
+    if key in SCRIPTS and (said := kind_of_script(inner, key, value, tool)) is not None:
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
@@ -321,12 +323,10 @@ def _can_be_name(value: str, node: ArgumentNode) -> bool:
 
 
 def is_shaped(value: str) -> bool:
-    """Return whether a value has path signs, such as a slash or `..`.
-
-    A long value is first searched for single signs, which is quicker.
-    """
+    """Return whether a value has path signs, such as a slash or `..`."""
     if len(value) < _LONG_TEXT:
         return _SHAPED.search(value) is not None
+    # A search for single signs is quicker.
     if any(mark in value for mark in ("/", "\\", "~", "$")) or ("." in value and ".." in value):
         return True
     if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":

@@ -121,6 +121,30 @@ def test_which_values_are_candidates(
     assert found(arguments) == claimed
 
 
+@pytest.mark.parametrize(
+    ("tool", "step", "kind"),
+    [
+        ("run_shell", {"script": "cat /x"}, Kind.COMMAND),
+        ("run_shell", {"script": "cat /x", "language": "python"}, None),
+        ("run", {"code": "cat /x", "language": "bash"}, Kind.COMMAND),
+        ("run", {"code": "cat /x", "language": "python"}, None),
+        ("run", {"code": "cat /x"}, None),
+        ("other", {"script": "cat /x", "shell": "zsh"}, Kind.COMMAND),
+        ("other", {"script": "cat /x", "interpreter": "python3"}, None),
+        ("other", {"script": "cat /x"}, Kind.NEUTRAL),
+    ],
+)
+@pytest.mark.parametrize("schema", [None, {"properties": {"steps": {"items": {"type": "object"}}}}])
+def test_a_script_that_no_schema_declares_may_be_a_command(
+    tool: str, step: JsonObject, kind: Kind | None, schema: Json
+) -> None:
+    shape = compile_schema(schema, {}, tool=tool)
+    steps: JsonObject = {"steps": [step]}
+    for arguments in (steps, step):
+        claimed = find_candidates(shape, arguments)
+        assert {one.kind for one in claimed if one.value == "cat /x"} == ({kind} if kind else set())
+
+
 def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
     assert found(nested(MAX_DEPTH, "a", lists=True))
     with pytest.raises(PathError, match="nested too deeply"):
@@ -347,8 +371,17 @@ def test_a_text_that_stands_for_a_declared_object_is_read_as_one() -> None:
     for schema in schemas:
         claimed = found({"payload": '{"path": "/etc/x"}'}, {"properties": {"payload": schema}})
         assert claimed == [("/payload/path", "path", "/etc/x")]
-    either: Json = {"properties": {"payload": {"type": ["object", "string"]}}}
-    assert found({"payload": '{"path": "/etc/x"}'}, either) == []
+    either: Json = {"properties": {"content": {"type": ["object", "string"]}}}
+    assert found({"content": '{"path": "/etc/x"}'}, either) == []
+
+
+def test_a_payload_that_may_be_a_text_or_an_object_may_be_the_file_with_it() -> None:
+    bare: JsonObject = {"type": ["object", "string"]}
+    said: JsonObject = {**bare, "description": "What is sent"}
+    for schema, judged in ((bare, True), (said, False)):
+        shape: Json = {"properties": {"payload": schema}}
+        assert bool(found({"payload": "/etc/x"}, shape)) is judged
+        assert bool(found({"payload": '{"path": "/etc/x"}'}, shape)) is judged
 
 
 def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:

@@ -7,6 +7,6 @@ Main types: `Kind` (how the values of an argument are judged), `ArgumentNode` (o
 arguments, compiled from the schema).
 
 Read first `vocabulary.py` (`Kind`, and the word lists), then `key_words.py` (the kind that a name
-tells), `nodes.py` (`ArgumentNode`), and `schema.py` (`compile_schema`: schema, descriptions and
-names together).
+tells), `descriptions.py` (the kind that a description tells), `nodes.py` (`ArgumentNode`), and
+`schema.py` (`compile_schema`: schema, descriptions and names together).
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -29,6 +29,7 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
 _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
+_K8S = re.compile("k8s", re.IGNORECASE)
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
@@ -72,27 +73,33 @@ def greps(tool: str) -> bool:
 
 
 def arguments_elsewhere(
-    tool: str, names: Collection[str], required: Sequence[Json]
+    tool: str, names: Collection[str], around: Collection[str], required: Collection[str]
 ) -> Iterator[str]:
-    """Yield the `names` of a tool's arguments that go to a cluster or to what another one names.
+    """Yield those of the `names` that go to a cluster or to what one of them, or `around`, names.
 
     A container that is not `required` may be this machine.
     """
-    words = {*words_of(tool), *(word.removesuffix("s") for word in words_of(tool))}
+    given = words_of(_K8S.sub("kubernetes", tool))
+    words = {*given, *(word.removesuffix("s") for word in given)}
     is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
-        given = (one for one in names if "container" not in of or one in required)
-        is_beside = not of.isdisjoint(given) if of else is_elsewhere
-        if is_beside and all(map(words.intersection, tools)):
-            yield from keys.intersection(names)
+        sent = keys.intersection(names)
+        if sent and all(map(words.intersection, tools)):
+            said = (one for one in of if one in names or one in around)
+            named = any("container" not in of or one in required for one in said)
+            if named if of else is_elsewhere:
+                yield from sent
 
 
 def found_elsewhere(names: Collection[str]) -> set[str]:
     """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
     known = [words_of(name[-LONGEST_KEY:]) for name in names]
     of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
-    of_all = any(" ".join(words) in vocabulary.REPOSITORY for words in known)
+    beside = {" ".join(words) for words in known}
+    of_all = not vocabulary.REPOSITORY.isdisjoint(beside)
     found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
+    for places, there in vocabulary.BESIDE_A_PLACE:
+        found |= there if not places.isdisjoint(beside) else frozenset()
     return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 
@@ -149,11 +156,12 @@ def told_by_others(
     sent = {"text", "string", "content", "data", "message"}
     is_sent = last in sent and _has(vocabulary.TYPING_WORDS, said)
     is_typed = _has(vocabulary.TERMINAL_WORDS, said) or (last == "text" and "terminal" in beside)
+    is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 
 def _says_here(text: Json) -> bool:
-    return any(says.search(str(text)) for says in _SAY_HERE)
+    return isinstance(text, str) and any(says.search(text) for says in _SAY_HERE)
 
 
 def _has(known: frozenset[str], name: str) -> bool:
@@ -327,6 +335,7 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     if named[0] is Kind.PAYLOAD and (is_typed or not vocabulary.PATCH_WORDS.isdisjoint(words)):
         return Kind.NEUTRAL, ""
     is_command = before in vocabulary.SHELL_WORDS and head in vocabulary.SCRIPT_WORDS
+    is_command = is_command or (before, head) == ("raw", "param")  # `_raw_params` of Ansible
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
 
 

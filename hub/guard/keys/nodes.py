@@ -26,7 +26,7 @@ from hub.guard.keys.key_words import (
     words_of,
 )
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json, JsonObject, object_or_empty
+from hub.values import Json, JsonObject
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
@@ -45,7 +45,6 @@ _OF_OTHERS = re.compile(
     re.IGNORECASE,
 )
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
-_METHODS = ("method", "http_method", "httpMethod")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
@@ -60,6 +59,7 @@ class ArgumentNode(Struct, frozen=True):
     In a `tree` they are files and folders, and so they are in the objects inside.
     A text that `seeks` is what a program looks for, unless it looks like an option.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
+    `tool` is the name of the tool, if this is the place of all its arguments.
     `items` and `extra` are the nodes of array elements and of undeclared members.
     """
 
@@ -73,6 +73,7 @@ class ArgumentNode(Struct, frozen=True):
     tree: bool = False
     seeks: bool = False
     counts: bool = False
+    tool: str = ""
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
     items: ArgumentNode | None = None
     extra: ArgumentNode | None = None
@@ -109,6 +110,16 @@ class ArgumentNode(Struct, frozen=True):
 
 
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
+
+
+SERVICE = ArgumentNode(
+    declared=True,
+    properties={
+        key: ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
+        for key in ("command", "entrypoint")
+    },
+)
+"""A service as in the file of `docker compose`: what it runs is in its container."""
 
 
 @lru_cache(maxsize=4096)
@@ -148,64 +159,76 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
                 queue.append(inner)
 
 
-def _looking_for_its_pattern(shape: ArgumentNode) -> ArgumentNode:
-    """Return the shape of a tool that looks for a text: its `pattern` is that text.
+def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, ArgumentNode]:
+    """Return the members that are a text which a tool looks for: its `pattern` is that text.
 
     It is not if another argument is a text, or if the schema says that it is a glob. A text that
     looks like an option is none: `-f/etc/x`.
     """
     seeking = {
         key: replace(node, seeks=True)
-        for key, node in shape.properties.items()
+        for key, node in members.items()
         if key in vocabulary.SOUGHT and node.kind is Kind.PAYLOAD
     }
-    shape = replace(shape, properties={**shape.properties, **seeking}) if seeking else shape
-    pattern = shape.properties.get("pattern")
-    has_text = any(one.kind is Kind.PAYLOAD for one in shape.properties.values())
+    pattern = members.get("pattern")
+    has_text = any(one.kind is Kind.PAYLOAD for one in members.values())
     if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
-        return shape
+        return seeking
     why = "the tool's name says that it looks for a text"
-    text = replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)
-    return replace(shape, properties={**shape.properties, "pattern": text})
+    return {**seeking, "pattern": replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)}
 
 
-def sent_elsewhere(tool: str, schema: JsonObject) -> Iterator[str]:
-    """Yield the arguments that go to a cluster or to what another one names; none with files."""
-    members, required = object_or_empty(schema.get("properties")), schema.get("required")
-    always = required if isinstance(required, list) else []
-    for key in arguments_elsewhere(tool, members, always):
-        member = object_or_empty(members.get(key))
-        described = str(member.get("description"))
-        if "properties" not in member and not vocabulary.MENTIONS_FILES.search(described):
-            yield key
-
-
-def said_by_its_name(
-    shape: ArgumentNode,
+def sent_elsewhere(
     tool: str,
-    declared: JsonObject,
-    elsewhere: Collection[str],
-    *,
-    is_run: bool,
-) -> ArgumentNode:
-    """Return the shape with what the tool's name tells of its arguments, `declared` in its schema.
+    members: Mapping[str, list[JsonObject]],
+    around: Collection[str],
+    required: Collection[str],
+) -> frozenset[str]:
+    """Return those of an object's `members` that go to a cluster or to what another one names.
 
-    A command that goes `elsewhere` is run in a container. `is_run`: a shell runs it.
+    None with files. The other one is a member, too, or one of the tool's arguments `around`.
     """
-    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(shape.properties):
-        shape = _looking_for_its_pattern(shape)
-    methods = " ".join(str(declared.get(name)) for name in _METHODS)
-    session = " ".join(str(declared[name]) for name in declared if "session" in name.lower())
-    known, beside = dict[str, ArgumentNode](), told_beside(shape.properties, methods, session)
-    runs = not _RUNNING.isdisjoint(words_of(tool))
-    for key, node in shape.properties.items():
-        described = str(object_or_empty(declared.get(key)).get("description"))
-        if node.kind in _TEXTS and is_script(key, tool, declared):
-            why = FOR_SHELL if is_run else FOR_INTERPRETER
-            known[key] = replace(node, kind=Kind.COMMAND, why=why)
-        elif node.kind in _TEXTS and key in SCRIPTS and runs:
-            known[key] = replace(node, why=IN_A_LANGUAGE)
-        elif node.kind is Kind.COMMAND and key in elsewhere and not is_run:
+    return frozenset(
+        key
+        for key in arguments_elsewhere(tool, members, around, required)
+        if not any(map(_is_of_files, members[key]))
+    )
+
+
+def _is_of_files(schema: JsonObject) -> bool:
+    described = schema.get("description")
+    is_said = isinstance(described, str) and vocabulary.MENTIONS_FILES.search(described)
+    return "properties" in schema or bool(is_said)
+
+
+class Members(Struct, frozen=True):
+    """The declared members of one object in a tool's arguments, and what is said of them.
+
+    `methods` and `session` are what the schemas of a method and of a session say. Those that go
+    `elsewhere` are run in a container, if they are commands. `is_run`: a shell runs commands.
+    """
+
+    nodes: Mapping[str, ArgumentNode]
+    described: Mapping[str, str]
+    methods: str
+    session: str
+    elsewhere: Collection[str]
+    is_run: bool
+
+
+def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
+    """Return the nodes of those members of which a tool's name tells more."""
+    nodes, is_run = members.nodes, members.is_run
+    known = dict[str, ArgumentNode]()
+    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(nodes):
+        known = _looking_for_its_pattern(nodes)
+    beside = told_beside(nodes, members.methods, members.session)
+    for key, node in {**nodes, **known}.items():
+        described = members.described[key]
+        if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
+            kind = node.kind if why is IN_A_LANGUAGE else Kind.COMMAND
+            known[key] = replace(node, kind=kind, why=why)
+        elif node.kind is Kind.COMMAND and key in members.elsewhere and not is_run:
             known[key] = replace(node, why=IN_CONTAINER)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
@@ -213,14 +236,25 @@ def said_by_its_name(
         elif node.declared:
             told = told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
-    return replace(shape, properties={**shape.properties, **known}) if known else shape
+    return known
 
 
-def kind_of_script(node: ArgumentNode, call: JsonObject) -> Kind | None:
+def why_of_script(key: str, tool: str, beside: Collection[str], *, is_run: bool = False) -> str:
+    """Return why the text under `key` is, or may be, a command; nothing if it is none."""
+    if is_script(key, tool, beside):
+        return FOR_SHELL if is_run else FOR_INTERPRETER
+    runs = key in SCRIPTS and not _RUNNING.isdisjoint(words_of(tool))
+    return IN_A_LANGUAGE if runs else ""
+
+
+def kind_of_script(node: ArgumentNode, key: str, call: JsonObject, tool: str) -> Kind | None:
     """Return the kind of a script by the language that a call names; None if that tells nothing."""
-    if node.why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
+    why = node.why if node.declared else why_of_script(key, tool, call)
+    if why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
         return None
     named = [said for name in _NAME_A_LANGUAGE if isinstance(said := call.get(name), str)]
     if any(map(_OF_SHELLS.fullmatch, named)):
         return Kind.COMMAND
-    return Kind.PAYLOAD if any(map(_OF_OTHERS.fullmatch, named)) else None
+    if any(map(_OF_OTHERS.fullmatch, named)):
+        return Kind.PAYLOAD
+    return None if node.declared or why is IN_A_LANGUAGE else Kind.COMMAND

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
+from hub.guard.keys.descriptions import Verdict, kind_by_description
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     found_elsewhere,
@@ -23,12 +24,14 @@ from hub.guard.keys.key_words import (
     words_of,
 )
 from hub.guard.keys.nodes import (
+    SERVICE,
     ArgumentNode,
+    Members,
     node_of_key,
     nodes_of,
     overridden,
-    said_by_its_name,
     sent_elsewhere,
+    told_by_its_name,
 )
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
@@ -47,19 +50,20 @@ _INSIDE = frozenset({*_OF_ITEMS, *_OF_MEMBERS})
 # Limits on compiling a schema, depending on its size; a unit is about ten microseconds.
 _MOST, _LEAST, _PER_OBJECT = 100_000, 1000, 8
 _ENTRIES, _CHARACTERS = 16, 64
-_A_PATH = re.compile(r"'(?:.* )?paths?'")
 _TEXT_TYPES = frozenset({"string", "array", "object"})
 _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
+_METHODS = ("method", "http_method", "httpMethod")
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _HERE = re.compile("local|host", re.IGNORECASE)
 _READ_OF_A_DESCRIPTION, _READ_OF_ALL = 240, 960
 
+_IN_REPOSITORY = "perhaps a path of another machine"
+"""Why a path may be `/`: the top of a repository, a drive or a bucket."""
+_TOP = frozenset({"/"})
 _DATA = ArgumentNode(Kind.PAYLOAD, "data for a cluster, a container or a database", declared=True)
 force_setattr(_DATA, "extra", _DATA)
-
-Verdict: TypeAlias = "tuple[Kind, str]"
 
 
 def compile_schema(
@@ -77,86 +81,91 @@ def compile_schema(
     return shape
 
 
+class _Around(NamedTuple):
+    """What the members around an argument tell: whether it goes elsewhere, or may be there."""
+
+    is_sent: bool = False
+    in_repository: bool = False
+
+
+_NOTHING = _Around()
+
+
 class _Compiler:
     """Compiles one schema and follows its references.
 
     A schema that refers to itself becomes a node that contains itself. A schema that expands
-    endlessly in new ways is read up to a limit that depends on its size. What is in the objects and
-    lists of the keys `_elsewhere` is opened by nothing on this machine.
+    endlessly in new ways is read up to a limit that depends on its size.
     """
 
     def __init__(self, schema: Json, most: int, tool: str) -> None:
         self._schema, self._tool = schema, tool
         self._left = min(most, _effort_for(schema))
-        self._around, self._arguments = self._find_arguments()
-        self._elsewhere = set(sent_elsewhere(tool, self._arguments))
-        self._beside = found_elsewhere(object_or_empty(self._arguments.get("properties")))
-        self._nodes: dict[tuple[str, tuple[int, ...]], ArgumentNode] = {}
-        self._unread: list[tuple[str, ArgumentNode, list[JsonObject]]] = []
+        self._arguments = self._find_arguments()
+        self._names = set(object_or_empty(self._arguments.get("properties")))
+        self._beside = found_elsewhere(self._names)
+        self._nodes: dict[tuple[str, _Around, tuple[int, ...]], ArgumentNode] = {}
+        self._unread: list[tuple[str, _Around, ArgumentNode, list[JsonObject]]] = []
+        self._objects: list[tuple[dict[str, ArgumentNode], Members]] = []
         self._described: dict[tuple[Verdict, str], Verdict] = {}
 
     def shape(self) -> ArgumentNode:
         """Return the node of the arguments as a whole."""
-        top = self._node("", [self._schema])
-        for key, node, variants in self._unread:  # grows in the loop
-            self._read_inside(key, node, variants)
-        for _, node, variants in self._unread:
+        top = self._node("", self._variants([self._schema]))
+        for key, around, node, variants in self._unread:  # grows in the loop
+            self._read_inside(key, around, node, variants)
+        for _, _, node, variants in self._unread:
             judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
-        top = self._told(top, object_or_empty(self._schema))
-        if inner := top.properties.get(self._around):
-            told = self._told(inner, self._arguments)
-            top = replace(top, properties={**top.properties, self._around: told})
-        return top
+        for nodes, members in self._objects:
+            nodes.update(told_by_its_name(self._tool, members))
+        return replace(top, tool=self._tool)
 
-    def _told(self, node: ArgumentNode, schema: JsonObject) -> ArgumentNode:
-        declared = object_or_empty(schema.get("properties"))
-        # One that may be true or false may be none, and a list is run without one.
-        shell = _types(self._variants([declared.get("shell")]))
-        is_run = names_shell(self._tool) or shell == {"string"}
-        return said_by_its_name(node, self._tool, declared, self._elsewhere, is_run=is_run)
-
-    def _find_arguments(self) -> tuple[str, JsonObject]:
+    def _find_arguments(self) -> JsonObject:
         """Return the schema of the arguments, which may all be members of a single one.
 
-        Before it the name of that one, such as `params`, or nothing.
+        Such as `params`.
         """
         top = object_or_empty(self._schema)
         members = _parts(self._variants([top]))[0]
         variants = self._variants(next(iter(members.values()))) if len(members) == 1 else []
         inner = next((one for one in variants if "properties" in one), None)
-        return (next(iter(members)), inner) if inner and _is_no_text(variants) else ("", top)
+        return inner if inner and _is_no_text(variants) else top
 
-    def _node(self, key: str, schemas: list[Json]) -> ArgumentNode:
-        """Return the node of `key` under all of `schemas` at once."""
-        variants = self._variants(schemas)
+    def _node(
+        self, key: str, variants: list[JsonObject], around: _Around = _NOTHING
+    ) -> ArgumentNode:
+        """Return the node of `key` under all of the schemas `variants` at once."""
         if self._left < 0:  # half a schema tells less than none
             return node_of_key(key[-LONGEST_KEY:])
         # A schema with only a `$ref` says nothing itself.
         said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
-        node = self._nodes.get((key, said)) if said else None
+        node = self._nodes.get((key, around, said)) if said else None
         if node is None:
             kind, why = self._classified(key, variants)
-            if kind is Kind.PATH and self._is_in_repository(key, variants):
-                kind, why = Kind.NEUTRAL, "perhaps a path of another machine"
+            is_prefix = key.startswith("prefix") and around.in_repository
+            if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
+                kind, why = Kind.NEUTRAL, _IN_REPOSITORY
             may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
-                values=_values(variants),
+                values=_values(variants) | (_TOP if why is _IN_REPOSITORY else frozenset[str]()),
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
                 counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
-            self._nodes[key, said] = node
-            self._unread.append((key, node, variants))
+            self._nodes[key, around, said] = node
+            self._unread.append((key, around, node, variants))
         return node
 
-    def _read_inside(self, key: str, node: ArgumentNode, variants: list[JsonObject]) -> None:
-        if self._is_data(key, variants):
+    def _read_inside(
+        self, key: str, around: _Around, node: ArgumentNode, variants: list[JsonObject]
+    ) -> None:
+        if _is_data(key, variants, is_sent=around.is_sent):
             force_setattr(node, "extra", _DATA)
             if key != "values" or "helm" not in words_of(self._tool):  # `helm --values x.yaml`
                 force_setattr(node, "items", _DATA)
@@ -164,20 +173,44 @@ class _Compiler:
         members, items, extra = _parts(variants)
         if items and not any(_texts(self._variants(items), *_SAID)):
             items.extend({word: text} for word in _SAID for text in _texts(variants, word))
-        inside = {name: self._node(named_in(key, name, of), of) for name, of in members.items()}
+        inside = self._members(key, members, variants) if members else {}
         force_setattr(node, "properties", inside)
-        force_setattr(node, "items", self._node(key, items) if items else None)
-        force_setattr(node, "extra", self._node("", extra) if extra else None)
+        of_items = self._node(key, self._variants(items), around) if items else None
+        force_setattr(node, "items", of_items)
+        of_extra = self._node("", self._variants(extra)) if extra else None
+        if key == "services" and not members and "compose" in words_of(self._tool):
+            of_extra = SERVICE
+        force_setattr(node, "extra", of_extra)
 
-    def _is_data(self, key: str, variants: list[JsonObject]) -> bool:
-        """Return whether what is in an object or a list goes to a cluster or to a database."""
-        is_around = any(one is self._arguments for one in variants)
-        is_elsewhere = key in self._elsewhere and not is_around
-        if is_elsewhere and kind_of_key(key)[0] in _TEXTS:
-            return True
-        says = any(map(vocabulary.SAYS_DATA.search, _texts(variants, "description")))
-        is_data = says or is_elsewhere
-        return is_data and (key == "variables" or _is_no_text(variants))
+    def _members(
+        self, owner: str, members: dict[str, list[Json]], schemas: list[JsonObject]
+    ) -> dict[str, ArgumentNode]:
+        """Return the nodes of an object's `members`.
+
+        They count like the tool's arguments: `{"steps": [{"script": "ls"}]}`.
+        """
+        known = {name: self._variants(of) for name, of in members.items()}
+        required = [
+            name for one in (*schemas, self._arguments) for name in _listed(one, "required")
+        ]
+        sent = sent_elsewhere(self._tool, known, self._names, required)
+        beside = self._beside | found_elsewhere(known)
+        nodes = dict[str, ArgumentNode]()
+        for name, of in known.items():
+            key = named_in(owner, name, of)
+            in_repository = not beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
+            nodes[name] = self._node(key, of, _Around(name in sent, in_repository))
+        described = {
+            name: next(_texts(of, "description", most=_READ_OF_ALL), "")
+            for name, of in known.items()
+        }
+        methods = " ".join(_said_of(known.get(name, ())) for name in _METHODS)
+        session = " ".join(_said_of(of) for name, of in known.items() if "session" in name.lower())
+        # One that may be true or false may be none, and a list is run without one.
+        is_run = names_shell(self._tool) or _types(known.get("shell", [])) == {"string"}
+        told = Members(nodes, described, methods, session, sent, is_run)
+        self._objects.append((nodes, told))
+        return nodes
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
         queue = schemas[:_MAX_VARIANTS]
@@ -232,6 +265,8 @@ class _Compiler:
         described = " ".join(_texts(variants, "description"))[:_READ_OF_ALL]
         titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
+        if text == "\n" and key == "payload" and types == {"string", "object"}:
+            named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
         if is_named and (says := vocabulary.SAYS_HERE_TOO.search(described)):
@@ -250,11 +285,10 @@ class _Compiler:
             return True
         return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, _texts(variants, "description")))
 
-    def _is_in_repository(self, key: str, variants: list[JsonObject]) -> bool:
+    def _is_in_repository(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
         said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
-        is_named = not self._beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
-        is_named = is_named or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
+        is_named = around.in_repository or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
         is_named = is_named or not vocabulary.DRIVES.isdisjoint(words_of(self._tool))
         return is_named and not vocabulary.SAYS_ON_DISK.search(said)
 
@@ -263,8 +297,16 @@ class _Compiler:
         says = self._described.get((named, described))
         if says is None:
             self._left -= len(described) // _CHARACTERS
-            says = self._described[named, described] = _described(named, described)
+            says = self._described[named, described] = kind_by_description(named, described)
         return says
+
+
+def _is_data(key: str, variants: list[JsonObject], *, is_sent: bool) -> bool:
+    """Return whether what is in an object or a list goes to a cluster or to a database."""
+    if is_sent and kind_of_key(key)[0] in _TEXTS:
+        return True
+    says = any(map(vocabulary.SAYS_DATA.search, _texts(variants, "description")))
+    return (says or is_sent) and (key == "variables" or _is_no_text(variants))
 
 
 def _is_no_text(variants: list[JsonObject]) -> bool:
@@ -309,19 +351,19 @@ def _parts(
 
 
 def _values(variants: list[JsonObject]) -> frozenset[str]:
-    offered: list[Json] = []
-    for schema in variants:
-        choices = schema.get("enum")
-        offered += [schema.get("const"), *(choices if isinstance(choices, list) else ())]
-    return frozenset(value for value in offered if isinstance(value, str))
+    fixed = (schema.get("const") for schema in variants)
+    choices = (choice for schema in variants for choice in _listed(schema, "enum"))
+    return frozenset((*choices, *(value for value in fixed if isinstance(value, str))))
 
 
-def _texts(variants: list[JsonObject], *words: str) -> Iterator[str]:
+def _texts(
+    variants: list[JsonObject], *words: str, most: int = _READ_OF_A_DESCRIPTION
+) -> Iterator[str]:
     for schema in variants:
         for word in words:
             text = schema.get(word)
             if isinstance(text, str):
-                yield text[:_READ_OF_A_DESCRIPTION]
+                yield text[:most]
 
 
 def _types(variants: list[JsonObject]) -> set[str]:
@@ -330,71 +372,13 @@ def _types(variants: list[JsonObject]) -> set[str]:
     return {name for name in names if isinstance(name, str) and name != "null"}
 
 
-def _described(named: Verdict, text: str) -> Verdict:
-    """Return the kind by the description `text`, where the key's name says `named`.
-
-    The last line of `text` is the title: many schemas have the key itself there.
-    """
-    kind = named[0]
-    other = None if vocabulary.SAYS_FILE.search(text) else _other(kind, named[1], text)
-    if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
-        return named if other else _described_payload(named, text)
-    if other:
-        return Kind.PAYLOAD, f"described as '{other[0]}'"
-    if says := vocabulary.SAYS_GLOB.search(text):
-        return Kind.GLOB, f"described as '{says[0]}'"
-    if kind is Kind.PATH and (says := _starts(vocabulary.SAYS_CONTENT, text)):
-        return Kind.WEAK, f"described as '{says[0]}'"
-    if kind is not Kind.PATH and (says := vocabulary.SAYS_REGEX.search(text)):
-        is_file = any(_starts(one, text) for one in vocabulary.OF_FILE)
-        return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
-    return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+def _listed(schema: JsonObject, word: str) -> Iterator[str]:
+    texts = schema.get(word)
+    yield from (one for one in (texts if isinstance(texts, list) else ()) if isinstance(one, str))
 
 
-def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
-    """Return the words of a description that say that a path is no file path (a URL's, an XPath).
-
-    None if the key's name says "file", whatever is looked for in the file; or if the description
-    first says that it is a path: "path of the file that the XPath runs on".
-    """
-    says = vocabulary.SAYS_OTHER.search(text)
-    if says is None or kind not in {Kind.PATH, Kind.WEAK}:
-        return says
-    if kind is Kind.PATH and not _A_PATH.match(why):
-        return None
-    first = _starts(vocabulary.STARTS_AS_PATH, text)
-    return None if first is not None and first.end() <= says.start() else says
-
-
-def _described_payload(named: Verdict, text: str) -> Verdict:
-    if says := _starts(vocabulary.STARTS_AS_PATH, text):
-        return Kind.PATH, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.COMMAND:
-        return named
-    told = (
-        (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
-        (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
-    )
-    for kind, says in told:
-        if says is not None:
-            return kind, f"described as '{says[0].strip()}'"
-    return named
-
-
-def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the match at the start of the description, or of the title below it."""
-    return pattern.match(text) or pattern.match(text, text.rfind("\n") + 1)
-
-
-def _mentioned(named: Verdict, text: str) -> Verdict:
-    if says := _starts(vocabulary.SAYS_SHELL, text) or _starts(vocabulary.SAYS_COMMAND, text):
-        return Kind.COMMAND, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.NEUTRAL and vocabulary.SAYS_ID_OR_PATH.match(text):
-        return named
-    if says := vocabulary.SAYS_PATH.search(text):
-        return Kind.PATH, f"described as '{says[0]}'"
-    if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):
-        return Kind.WEAK, f"its description mentions '{says[0]}'"
-    if says := _starts(vocabulary.SAYS_CODE, text):
-        return Kind.PAYLOAD, f"described as '{says[0]}'"
-    return named
+def _said_of(variants: Iterable[JsonObject]) -> str:
+    """Return the texts in the schemas of one argument, and in their lists, such as its choices."""
+    texts = (one for schema in variants for one in schema.values())
+    each = (text for one in texts for text in (one if isinstance(one, list) else (one,)))
+    return " ".join(text[:_READ_OF_A_DESCRIPTION] for text in each if isinstance(text, str))

@@ -109,7 +109,7 @@ TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin
 """Both in a tool's name or a text's description: what is typed into a program is that text."""
 GOES_ELSEWHERE = _table(
     "| helm | values set set_string setString set_literal setLiteral",
-    "| kubectl kubernetes k8s | patch patchData manifest spec fromLiteral",
+    "| kubectl kubernetes | patch patchData manifest manifests spec body fromLiteral",
     "| container pod | exec execute run create recreate start launch deploy"
     " | command cmd entrypoint env environment envVars env_vars",
     "container container_id containerId container_name pod pod_name podName"
@@ -125,13 +125,14 @@ GOES_ELSEWHERE = _table(
     "query | variables",
     "table table_name tableName table_id tableId | row rows record records data values where",
     "collection collectionName | filter pipeline update projection sort definition query",
-    "collection collectionName | insert update replace upsert mongo db | document",
+    "collection collectionName | insert update replace upsert mongo db | document documents",
     "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
     " | values data rows cells table_data tableData",
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
-    "function_name functionName FunctionName | lambda serverless aws | payload Payload",
+    "function_name functionName FunctionName resource_name | lambda serverless aws sam invoke"
+    " | payload Payload event event_data eventData",
 )
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
@@ -206,7 +207,14 @@ REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "drive i
     "git repository"
 }
 """Beside one of these a path may be one in a repository of another machine."""
-SAYS_IN_REPOSITORY = _says(r"\bdocumentation path\b|\bpath (?:with)?in the repository\b")
+SAYS_IN_REPOSITORY = _says(
+    r"\bdocumentation path\b|\bpath (?:with)?in the repository\b|\bsharepoint\b|(?<!\w)/sites/"
+)
+BESIDE_A_PLACE = (
+    (_words("bucket container") | {"bucket name", "container name"}, _words("prefix prefixes")),
+    (_words("github gitlab bitbucket"), {"source dir"}),
+)
+"""Beside one of the first the second may be elsewhere: a prefix in a bucket, such as `/`."""
 DRIVES = _words("drive onedrive dropbox sharepoint")
 """In a tool's name: the same."""
 SAYS_ON_DISK = _says(
@@ -372,8 +380,8 @@ _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
     r"|for(?! an? | \w+s\b))|(?:find|filter|search|match(?:es)?) (?:(?:files? )?by|files)"
-    r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in )"
-    rf"(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
+    r"|to (?:find|match)\b(?! against)))(?:.*?(?:(?<!this )\bor|,(?! [\w ]{0,20}s\b)) (?!and"
+    rf" |in )(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
     r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
     rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
     r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"

@@ -1,7 +1,7 @@
 import pytest
 
 from hub.guard.keys import schema as schema_module
-from hub.guard.keys.nodes import ArgumentNode, nodes_of
+from hub.guard.keys.nodes import IN_CONTAINER, ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject
@@ -34,6 +34,9 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("path", {"description": "The documentation path (e.g. '/guides/x.md')"}, Kind.NEUTRAL),
         ("path", {"description": "Path within the repository"}, Kind.NEUTRAL),
         ("path", {"description": "Local path within the repository"}, Kind.PATH),
+        ("site_path", {"description": "Path, e.g. /sites/home"}, Kind.NEUTRAL),
+        ("site_path", {"description": "Path of the SharePoint site"}, Kind.NEUTRAL),
+        ("site_path", {"description": "Path to save the SharePoint site to"}, Kind.PATH),
         ("path", {"description": "Path to save the documentation to"}, Kind.PATH),
         ("project_id", {"description": "Project ID or URL-encoded path"}, Kind.NEUTRAL),
         ("project_id", {"description": "ID or complete path to the project"}, Kind.NEUTRAL),
@@ -56,7 +59,19 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("command", {"description": "Command to run in a file path"}, Kind.COMMAND),
         ("command", {"description": "Path to the program to run"}, Kind.PATH),
         ("command", {"description": "Code, or a path to it"}, Kind.COMMAND),
+        (
+            "exec",
+            {"description": "Strings, where each line represents a line of code"},
+            Kind.PAYLOAD,
+        ),
+        ("exec", {"description": "What is run"}, Kind.COMMAND),
+        ("_raw_params", {}, Kind.COMMAND),
+        ("raw_value", {}, Kind.NEUTRAL),
+        ("payload", {"oneOf": [{"type": "string"}, {"type": "object"}]}, Kind.NEUTRAL),
+        ("payload", {"type": ["string", "object"], "description": "What is sent"}, Kind.PAYLOAD),
+        ("payload", {"type": "string"}, Kind.PAYLOAD),
         ("content", {"description": "Inline content, a local file path, or a URL"}, Kind.WEAK),
+        ("content", {"description": "Raw text. Give this OR path, not both"}, Kind.PAYLOAD),
         ("query", {"description": "A name or file path to look for"}, Kind.PAYLOAD),
         ("route", {"description": "Path of the API endpoint"}, Kind.PAYLOAD),
         ("path", {"description": "Path for health checks"}, Kind.PAYLOAD),
@@ -387,6 +402,8 @@ def test_a_path_may_be_a_cookie_s_or_a_request_s(
         ("read_page", "note", "format", Kind.PAYLOAD),
         ("interact_with_process", "message", "pid", Kind.NEUTRAL),
         ("send_message", "message", "pid", Kind.PAYLOAD),
+        ("send_input", "input_text", "command_id", Kind.NEUTRAL),
+        ("get_input", "input_text", "command_id", Kind.PAYLOAD),
         ("get_message", "message", "format", Kind.PAYLOAD),
         ("write_note", "title", "folder", Kind.NEUTRAL),
         ("create_note", "title", "parentDirectory", Kind.NEUTRAL),
@@ -409,6 +426,8 @@ def test_a_text_may_be_known_by_a_files_name(tool: str, key: str, beside: str, k
         ("read", "file_path", "folder_id", Kind.PATH),
         ("read", "path", "id", Kind.PATH),
         ("create_application", "base_directory", "git_repository", Kind.NEUTRAL),
+        ("create_app", "source_dir", "github", Kind.NEUTRAL),
+        ("create_app", "source_dir", "git", Kind.PATH),
         ("create_storage", "mount_path", "name", Kind.NEUTRAL),
         ("mount_disk", "mount_path", "name", Kind.PATH),
     ],
@@ -419,13 +438,45 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
 
 
 @pytest.mark.parametrize(
+    ("key", "beside", "is_offered"),
+    [
+        ("path", "repositoryId", True),
+        ("prefix", "bucket", True),
+        ("prefixes", "containerName", True),
+        ("prefix", "name", False),
+        ("item", "repositoryId", False),
+        ("path", "id", False),
+    ],
+)
+def test_what_may_be_elsewhere_may_be_the_top(key: str, beside: str, *, is_offered: bool) -> None:
+    node = shape({"properties": {key: _TEXT, beside: _TEXT}}).member(key)
+    assert node.kind in {Kind.NEUTRAL, Kind.PATH}
+    assert ("/" in node.values) is is_offered
+
+
+def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
+    schema: Json = {"properties": {"services": {"type": "object"}}}
+    service = compile_schema(schema, {}, tool="compose_up").member("services").member("web")
+    assert service.member("command").why == service.member("entrypoint").why == IN_CONTAINER
+    assert service.member("env_file").kind is Kind.PATH
+    other = compile_schema(schema, {}, tool="run_all").member("services").member("web")
+    assert other.member("command").why != IN_CONTAINER
+
+
+@pytest.mark.parametrize(
     ("tool", "key", "beside", "kind"),
     [
         ("find", "query", "collectionName", Kind.PAYLOAD),
         ("insert_one", "document", "collection", Kind.PAYLOAD),
+        ("insertMany", "documents", "collection", Kind.PAYLOAD),
         ("add", "document", "collection", Kind.PATH),
         ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
+        ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
+        ("record", "event_data", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
+        ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
+        ("k8s_apply", "manifests", "kind", Kind.PAYLOAD),
+        ("manage_resource", "body", "kind", Kind.PATH),
     ],
 )
 def test_an_object_may_be_data_for_another_place(
@@ -533,7 +584,7 @@ def test_a_schema_is_read_as_far_as_its_size_justifies(monkeypatch: pytest.Monke
         read.append(len(text))
         return named
 
-    monkeypatch.setattr(schema_module, "_described", described)
+    monkeypatch.setattr(schema_module, "kind_by_description", described)
     shared: list[Json] = [{"description": "input " * 40} for _ in range(60)]
     again: Json = {"allOf": shared, "properties": {f"p{n}": {"$ref": "#"} for n in range(9)}}
     own: Json = {"properties": {f"p{n}": {"allOf": shared, "title": str(n)} for n in range(9)}}
@@ -729,6 +780,29 @@ def test_all_arguments_may_be_in_one_object(
     nested: Json = {"properties": {"params": around}, "$defs": {"Inner": flat}}
     told = compile_schema(nested, {}, tool=tool).member("params").properties
     assert told == compile_schema(flat, {}, tool=tool).properties
+    calls: Json = {"type": "array", "items": around}
+    beside: Json = {"properties": {"calls": calls, "n": {}}, "$defs": {"Inner": flat}}
+    told = compile_schema(beside, {}, tool=tool).member("calls").element().properties
+    assert told == compile_schema(flat, {}, tool=tool).properties
+
+
+def test_what_is_beside_the_objects_of_a_list_counts_for_them() -> None:
+    def told(tool: str, *names: str, inner: str) -> ArgumentNode:
+        steps: Json = {"items": {"properties": {inner: _TEXT}}}
+        around: JsonObject = dict.fromkeys(names, _TEXT)
+        schema: Json = {"properties": {**around, "steps": steps}, "required": [*names]}
+        return compile_schema(schema, {}, tool=tool).member("steps").element().member(inner)
+
+    assert told("push_files", "owner", "repo", inner="path").kind is Kind.NEUTRAL
+    assert told("docker_exec", "container", inner="cmd").why == IN_CONTAINER
+    assert told("docker_exec", "host", inner="cmd").why != IN_CONTAINER
+
+
+def test_an_object_that_is_named_like_a_command_is_no_command_itself() -> None:
+    inner: JsonObject = {"type": "object", "properties": {"cmd": _TEXT}}
+    compiled = compile_schema({"properties": {"cmd": inner}}, {}, tool="exec_in_pod")
+    assert compiled.member("cmd").why != IN_CONTAINER
+    assert compiled.member("cmd").member("cmd").why == IN_CONTAINER
 
 
 @pytest.mark.parametrize(
@@ -753,11 +827,13 @@ def test_an_object_beside_other_arguments_is_not_around_all_of_them() -> None:
     assert compile_schema(beside, {}, tool="get_contents").member("path").kind is Kind.PATH
 
 
-def test_the_schema_of_a_shell_may_be_deep() -> None:
-    shell: Json = _TEXT
+@pytest.mark.parametrize("name", ["shell", "session_id", "method", "path"])
+def test_a_schema_may_be_deep(name: str) -> None:
+    deep: JsonObject = {"type": "string"}
     for _ in range(900):
-        shell = {"type": "object", "properties": {"shell": shell}}
-    compiled = compile_schema({"properties": {"shell": shell, "file": _TEXT}}, {})
+        deep = {"type": "object", "properties": {name: deep}}
+    members: JsonObject = {name: deep, "rows": {"description": deep}, "file": _TEXT, "table": _TEXT}
+    compiled = compile_schema({"properties": members}, {}, tool="table_of_files")
     assert compiled.member("file").kind is Kind.PATH
 
 
