@@ -497,6 +497,26 @@ async def test_who_speaks_no_valid_http_is_told_what_is_wrong(sent: bytes, why: 
         assert why in await made.answer()
 
 
+@pytest.mark.parametrize(
+    "coding", [b"gzip, chunked", b"x, Chunked", b"gzip\r\nTransfer-Encoding: chunked"]
+)
+async def test_a_body_in_a_coding_that_the_hub_does_not_read_is_refused(coding: bytes) -> None:
+    async with connected() as made:
+        await made.stream.send(
+            POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+        )
+        got = await rest(made.stream)
+    assert got.startswith(b"HTTP/1.1 501 ")
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert made.count == 0
+
+
+async def test_the_name_of_a_coding_may_be_in_capitals() -> None:
+    async with connected() as made:
+        await made.stream.send(POST + b"Transfer-Encoding:  Chunked \r\n\r\n1\r\nx\r\n0\r\n\r\n")
+        assert await made.answer() == b"1"
+
+
 async def test_a_request_for_the_whole_server_has_the_host_that_it_says() -> None:
     async with connected() as made:
         hosts: list[bytes] = []
