@@ -131,6 +131,17 @@ async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() ->
         assert not One(among).is_in
 
 
+async def test_who_has_shown_nothing_yet_ends_nobodys_request() -> None:
+    with limited(8) as among:
+        busy = [One(among).proven() for _ in range(8)]
+        silent = [One(among, "192.0.2.9") for _ in range(4)]
+        assert not any(one.closed for one in busy)
+        assert [one.closed for one in silent] == [True, True, True, False]
+        silent[3].proven()
+        assert [one.closed for one in busy] == [True] + [False] * 7
+        assert len(among) == 8
+
+
 @pytest.mark.parametrize("address", PROXIES)
 async def test_all_connections_of_a_proxy_may_be_in_use(address: str) -> None:
     with limited(8) as among:
