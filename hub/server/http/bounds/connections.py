@@ -136,7 +136,7 @@ class Connections:
         beyond = len(self._all) - self.limits.connections
         if beyond >= 0:
             victim = self._least()
-            if victim is not None:
+            if victim is not None and not self._is_spared(victim, one.address):
                 self._evict(victim)
             elif beyond or self._of_who_has_most(one.address) is None:
                 self.log.note("connection refused: all others are in use", one.address)
@@ -234,21 +234,41 @@ class Connections:
             return cast("OpenConnection | None", oldest() if most else idle)
         return idle
 
+    def _who_has_most(self) -> str | None:
+        """Return the address that has more than half of all; None if none, or if it is a proxy."""
+        has_most = self._count[self._most] > self.limits.connections // 2
+        return self._most if has_most and not self._proxies.includes(self._most) else None
+
     def _of_who_has_most(self, address: str) -> OpenConnection | None:
         """Return the oldest connection of another address that has more than half; None if none.
 
         It is in use: no address keeps all others out.
         """
-        most, limit = self._most, self.limits.connections // 2
-        if most == address or self._count[most] <= limit or self._proxies.includes(most):
+        most = self._who_has_most()
+        if most is None or most == address:
             return None
         return next(one for one in self._all if one.address == most)
 
+    def _is_spared(self, one: OpenConnection, newcomer: str) -> bool:
+        """Return whether a connection stays because another address has more than half.
+
+        Of who has not been let in, only that address itself spares others.
+        """
+        most = self._who_has_most()
+        if most is None or most == one.address:
+            return False
+        return newcomer == most or one not in self._unproven.get(one.address, {})
+
     def _idle(self) -> OpenConnection | None:
-        """Return the longest idle connection, or one near it that has not read its last answer."""
+        """Return the longest idle connection, or one near it that is worth less.
+
+        That is one that has not read its last answer, or else one of the address that has most.
+        """
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
+        most = self._who_has_most()
         unread = next((one for one in first if one.has_unread()), None)
-        return unread or next(iter(first), None)
+        of_most = next((one for one in first if one.address == most), None)
+        return unread or of_most or next(iter(first), None)
 
     def _evict(self, victim: OpenConnection) -> None:
         self.log.note("connection closed: others need its place", victim.address)
