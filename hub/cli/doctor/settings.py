@@ -193,7 +193,7 @@ def _holder(number: int) -> str:
                 if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
                     return named
             except PermissionError:  # a hub shows its files to root only
-                hubs += [named] if named.endswith("(roots-hub)") else []
+                hubs += [named] if named.endswith("(roots-hub)") and _serves_http(process) else []
     return " or ".join(hubs) if hubs and os.getuid() in owners.values() else ""
 
 
@@ -203,6 +203,11 @@ def _program_of(process: Path) -> str:
     names = [Path(word).name for word in words[:4]]
     is_module = any(pair == ("-m", "hub") for pair in pairwise(words))
     return "roots-hub" if "roots-hub" in names or is_module else on_one_line(names[0])
+
+
+def _serves_http(process: Path) -> bool:
+    words = (process / "cmdline").read_bytes().split(b"\0")
+    return any(word.split(b"=")[0] == b"--http" for word in words)
 
 
 _NEW: Final = 'export HUB_TOKEN="$(openssl rand -hex 32)"'

@@ -355,8 +355,8 @@ sys.stdin.read()"""
 def test_none_of_several_hubs_that_hide_their_files_is_picked(patient: Patient) -> None:
     with ExitStack() as stack:
         hubs: list[int] = []
-        for port in (patient.port, 0):
-            started = [sys.executable, "-c", _HIDDEN, "roots-hub", str(port)]
+        for port, serves in ((patient.port, "--http"), (0, "--http=:0"), (0, "--stdio")):
+            started = [sys.executable, "-c", _HIDDEN, "roots-hub", str(port), serves]
             hub = stack.enter_context(
                 subprocess.Popen(  # noqa: S603 - this Python
                     started, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -372,7 +372,25 @@ def test_none_of_several_hubs_that_hide_their_files_is_picked(patient: Patient) 
         else:
             pytest.skip("this user sees the files of all processes")
     (line,) = [one for one in told.splitlines() if "a hub serves there" in one]
-    assert all(f"process {one} (roots-hub)" in line for one in hubs)
+    named = [f"process {one} (roots-hub)" in line for one in hubs]
+    assert named == [True, True, False]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_another_program_is_no_hub_because_a_hub_runs_beside_it(patient: Patient) -> None:
+    with ExitStack() as stack:
+        for words in ([str(patient.port)], ["0", "--stdio"]):
+            name = "roots-hub" if "--stdio" in words else "other"
+            started = [sys.executable, "-c", _HIDDEN, name, *words]
+            one = stack.enter_context(
+                subprocess.Popen(  # noqa: S603 - this Python
+                    started, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"\n"
+        (found,) = patient.found()
+    assert (found["about"], found["level"]) == ("port", "problem")
 
 
 def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:
