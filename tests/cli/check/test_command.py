@@ -560,6 +560,9 @@ def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("npx", "uvx"):
         program = plant(top, f"bin/{name}") / "bin" / name
         program.chmod(0o755)
+    plant(top, "venv/server").joinpath("venv/server").write_text("#!/gone/venv/bin/python -I\n")
+    (top / "venv/server").chmod(0o755)
+    plant(top, "venv/data").joinpath("venv/data").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{top}/bin")
     return top
 
@@ -596,6 +599,18 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         "A URL is no command: write `url:` in the place of `command:`.",
     ),
     ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
+    (
+        {"command": r"C:\Program Files\nodejs\npx.cmd"},
+        r"there is no program 'TOP/C:\\Program Files\\nodejs\\npx.cmd'. "
+        "That is a path of Windows: write the path of the program on this machine.",
+    ),
+    (
+        {"command": "venv/server"},
+        "'TOP/venv/server' cannot be run. "
+        "Its first line names /gone/venv/bin/python, which is not there, as after a move: "
+        "install it again.",
+    ),
+    ({"command": "venv/data"}, "'TOP/venv/data' cannot be run. Allow it: chmod +x TOP/venv/data"),
 ]
 
 
