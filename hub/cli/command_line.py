@@ -17,7 +17,6 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from io import TextIOWrapper
 from logging import Handler
 from pathlib import Path
 from types import ModuleType
@@ -180,8 +179,8 @@ def run_command(given: Sequence[str], why_alone: str | None) -> int:
 
     `why_alone`: why no shared hub serves the client, if that was tried already.
     """
-    if isinstance(sys.stdout, TextIOWrapper):  # as for stderr: Latin-1, say, has no `…`
-        sys.stdout.reconfigure(errors="backslashreplace")
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="backslashreplace")  # as for stderr: Latin-1, say, has no `…`
     with lean():
         from hub.system.log import configure_logs  # noqa: PLC0415 - slow to load, so inside `lean`
 
