@@ -23,6 +23,7 @@ from msgspec import Struct
 from hub.audit.open_file import unfit
 from hub.cli.terminal import Finding
 from hub.config.fields import is_unread
+from hub.config.listening.listen import GUESSABLE, is_guessable
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
@@ -49,9 +50,6 @@ from hub.secrets.reading import (
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"
-_LEAST_TOKEN: Final = 16
-"""Characters that a token of clients should have."""
-GUESSABLE: Final = f"is easy to guess: take {_LEAST_TOKEN} random characters or more"
 
 
 _WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\")
@@ -178,11 +176,6 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
             f"listen.host: {host} can be reached from other machines, and there is no token: "
             "`run --http` refuses it. Set HUB_TOKEN, listen.token or listen.tokens."
         )
-
-
-def is_guessable(token: str) -> bool:
-    """Return whether a token of clients is so short or uniform that it can be guessed."""
-    return len(token) < _LEAST_TOKEN or len({*token}) < _LEAST_TOKEN // 2
 
 
 def token_problems(config: HubConfig) -> Iterator[Finding]:

@@ -24,17 +24,12 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import (
-    GUESSABLE,
-    folder_problems,
-    is_guessable,
-    secret_problems,
-    token_problems,
-)
+from hub.cli.check.problems import folder_problems, secret_problems, token_problems
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
 from hub.cli.terminal import Finding
 from hub.config.inheritance import missed
+from hub.config.listening.listen import GUESSABLE, is_guessable
 from hub.legible import on_one_line
 from hub.roots.effective import for_server
 
