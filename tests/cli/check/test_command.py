@@ -460,6 +460,27 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
     assert text not in hints()
 
 
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        ({}, None),
+        ({"max_children": 2}, "hint: max_children: of 3 servers at most 2 run"),
+        ({"max_children_per_session": 1}, "hint: max_children_per_session: of 3 servers at most 1"),
+    ],
+)
+def test_more_servers_than_may_run_get_a_hint(
+    keys: dict[str, int],
+    hint: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configure(monkeypatch, {name: {"command": "sh"} for name in "abc"}, **keys)
+    assert run("check") == 0
+    shown = capsys.readouterr().out
+    assert ("hint:" in shown) == (hint is not None)
+    assert hint is None or hint in shown
+
+
 def test_a_public_url_with_a_name_that_the_hub_does_not_answer_to_gets_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
