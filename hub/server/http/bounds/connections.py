@@ -138,7 +138,7 @@ class Connections:
             victim = self._least()
             if victim is not None and not self._is_spared(victim, one.address):
                 self._evict(victim)
-            elif beyond or self._of_who_has_most(one.address) is None:
+            elif beyond or self._who_has_most() in {None, one.address}:
                 self.log.note("connection refused: all others are in use", one.address)
                 return False
         self._make_room_unproven(one.address)
