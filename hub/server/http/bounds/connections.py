@@ -262,13 +262,13 @@ class Connections:
     def _idle(self) -> OpenConnection | None:
         """Return the longest idle connection, or one near it that is worth less.
 
-        That is one that has not read its last answer, or else one of the address that has most.
+        That is one of the address that has most, and one that has not read its last answer.
         """
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         most = self._who_has_most()
-        unread = next((one for one in first if one.has_unread()), None)
-        of_most = next((one for one in first if one.address == most), None)
-        return unread or of_most or next(iter(first), None)
+        among = [one for one in first if one.address == most] or first
+        unread = next((one for one in among if one.has_unread()), None)
+        return unread or next(iter(among), None)
 
     def _evict(self, victim: OpenConnection) -> None:
         self.log.note("connection closed: others need its place", victim.address)

@@ -159,6 +159,7 @@ async def test_what_others_keep_open_is_not_closed_while_one_address_has_most() 
 async def test_what_who_has_most_keeps_open_is_closed_before_what_it_uses() -> None:
     with limited(8) as among:
         other = One(among, "192.0.2.9").proven(among.idle)
+        other.unread = True
         busy = [One(among).proven() for _ in range(6)]
         idle = One(among).proven(among.idle)
         assert One(among, "192.0.2.9").proven().is_in
