@@ -60,12 +60,12 @@ _FIRST_LINE: Final = 256
 class MissingProgram(Struct, frozen=True):
     """A program that is not there, or cannot be run; `likely` is one whose name is nearly the same.
 
-    `is_whole_line`: the arguments are in the command, too.
+    `is_miswritten`: its text is no program's, which the finding's remedy mends.
     """
 
     finding: Finding
     likely: str | None = None
-    is_whole_line: bool = False
+    is_miswritten: bool = False
 
 
 def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgram | None:
@@ -82,7 +82,7 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     what = f"there is no program {made.shown[0]!r}"
     if _WINDOWS.search(made.shown[0]) and os.sep != "\\":
         fix = "That is a path of Windows: write the path of the program on this machine."
-        return MissingProgram(_problem("programs", where, what, fix))
+        return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
     program, *rest = _words(made.shown[0])
     if rest:
         # A slash in its arguments has made the whole line a path in the config's directory.
@@ -90,7 +90,7 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
         first = program if shutil.which(name, path=path) is None else name
         args = ", ".join(f'"{word}"' for word in rest)
         fix = f"Write `command: {first}` and `args: [{args}]`."
-        return MissingProgram(_problem("programs", where, what, fix), is_whole_line=True)
+        return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
     what += "" if os.sep in made.shown[0] else " on the PATH"
     # One of these is rather not installed than misspelt: pip is no pipx. python may be python3.
     is_runner = made.shown[0] in RUNNERS - {"python"}

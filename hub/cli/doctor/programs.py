@@ -119,7 +119,7 @@ def _not_there(
         return
     if is_name:
         fix = config.set_fix(key, str(missing.likely))
-    elif missing.is_whole_line:
+    elif missing.is_miswritten:
         fix = f"In {config.name}, below {spec.name}: {missing.finding.fix}"
     else:
         fix = _found_again(Path(shown), scene, config, key)
@@ -159,7 +159,8 @@ def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
             yield Finding("problem", "programs", wanted, what, _how_to_install(wanted, scene))
     elif (gone := missing_interpreter(Path(program))) is not None:
         what = f"does not start: its first line names {gone}, which is not there"
-        fix = f"rm {quoted(program)} && {_how_to_install(name, scene)}"
+        fix = _how_to_install(name, scene)
+        fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
         yield Finding("problem", "programs", program, what, fix)
 
 

@@ -393,6 +393,24 @@ def test_another_program_is_no_hub_because_a_hub_runs_beside_it(patient: Patient
     assert (found["about"], found["level"]) == ("port", "problem")
 
 
+@pytest.mark.parametrize(
+    ("command", "fix"),
+    [
+        ("HOME/own", "Install own, and run doctor again."),
+        (r"'C:\Tools\npx.cmd'", "That is a path of Windows: write the path of the program"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="has other paths")
+def test_what_no_command_mends_is_said_in_words(patient: Patient, command: str, fix: str) -> None:
+    own = patient.home / "own"
+    own.write_text("#!/gone/python\n")
+    own.chmod(0o755)
+    patient.change("command: npx", f"command: {command.replace('HOME', str(patient.home))}")
+    (found,) = [one for one in patient.found() if one["about"] == "programs"]
+    assert fix in found["fix"]
+    assert "rm " not in found["fix"]
+
+
 def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:
     patient.change("port: %PORT", "port: 65535")
     with socket.create_server(("127.0.0.1", 65535)):
