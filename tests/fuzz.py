@@ -21,7 +21,7 @@ MODULES = (
     "tests/guard/test_guard_against_the_kernel.py",
     *("tests/guard/test_decide.py", "tests/paths/test_resolve.py", "tests/paths/test_file_uris.py"),
     *("tests/guard/test_plain_paths.py", "tests/flow/test_cached_route_verdicts.py"),
-    *("tests/config/reload/test_never_looser.py", "tests/config/test_installing.py"),
+    *("tests/config/reload/test_never_looser.py", "tests/config/test_editing.py"),
 )
 DEFAULT_SECONDS = 600
 _NODE = re.compile(r"^tests/.*::.*$", re.MULTILINE)

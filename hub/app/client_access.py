@@ -10,11 +10,11 @@ import structlog
 from hub.app.hub import Hub
 from hub.app.machine import this_machine
 from hub.audit.log_file import AuditRecord, moment
-from hub.config.listening.listen import Listen
+from hub.config.listening.listen import Listen, is_guessable
 from hub.config.models import HubConfig, StdioServer
 from hub.errors import ConfigError
 from hub.launch.known_servers import FILE_SERVER
-from hub.protocol.http_headers import NOT_SENDABLE, is_sendable
+from hub.protocol.http_headers import NOT_SENDABLE, is_loopback, is_sendable
 from hub.server.http.access import AccessCheck, TrustedIssuers
 from hub.server.http.auth.admission import ProfileMatch, ProfileRules
 from hub.server.http.auth.credentials import BearerTokens, Credentials
@@ -37,6 +37,7 @@ class ClientAccess:
     """
 
     def __init__(self, host: str, config: HubConfig, environment: Mapping[str, str]) -> None:
+        self._host = host
         self._environment = environment
         self._pages: LoginPageEndpoints | None = None
         self._issuers: Issuers | None = None
@@ -101,8 +102,14 @@ class ClientAccess:
     def _tokens(self, config: HubConfig) -> BearerTokens:
         own, named = config.listen.token, config.listen.tokens
         unnamed = _given(self._environment) if own is None else own.get_secret_value()
+        self._warn_of_guessable(unnamed, config.listen)
         ends = {one.name: one.expires.timestamp() for one in named if one.expires is not None}
         return BearerTokens(unnamed, {one.name: one.hash for one in named}, ends)
+
+    def _warn_of_guessable(self, token: str | None, listen: Listen) -> None:
+        is_public = bool(listen.names) or not is_loopback(self._host)
+        if token and is_public and is_guessable(token):
+            log.warning("the token is easy to guess", fix="roots-hub token new NAME")
 
 
 def _given(environment: Mapping[str, str]) -> str | None:

@@ -281,5 +281,5 @@ def _how_missed(slot: ChildSlot) -> tuple[bool, bool, float]:
 
 def _full(name: ServerName, how_many: str, knob: str) -> NoReturn:
     raise ChildError(
-        f"server {name!r} is not started: {how_many} already, and all of them serve calls ({knob})"
+        f"server {name!r} is not started: {how_many} already, and all start or serve calls ({knob})"
     )

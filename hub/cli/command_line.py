@@ -179,6 +179,8 @@ def run_command(given: Sequence[str], why_alone: str | None) -> int:
 
     `why_alone`: why no shared hub serves the client, if that was tried already.
     """
+    if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
+        reconfigure(errors="backslashreplace")  # as for stderr: Latin-1, say, has no `…`
     with lean():
         from hub.system.log import configure_logs  # noqa: PLC0415 - slow to load, so inside `lean`
 

@@ -122,7 +122,7 @@ def settled(
                 "names without prefix are not remembered: they end when a second server is added",
                 file=str(record.path),
                 error=exc.strerror,
-                fix="Make it yours, and its directory, or set names: always.",
+                fix="Make it writable for you, on a disk with room, or set names: always.",
             )
             return None
     if now != before or (now is not None and len(servers) == 1):

@@ -268,3 +268,21 @@ def test_a_confined_server_that_could_be_a_client_is_told() -> None:
         ClientAccess("127.0.0.1", config, {"HUB_TOKEN": "s3cret"})
         ClientAccess("127.0.0.1", HubConfig.model_validate({"version": 1}), {})
     assert logs == []
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "token", "is_warned_of"),
+    [
+        ("192.0.2.1", [], "hunter2", True),
+        ("127.0.0.1", ["hub.example.com"], "a" * 40, True),
+        ("127.0.0.1", [], "hunter2", False),
+        ("192.0.2.1", [], "b7Qm2xW9tKe4Zr8s", False),
+    ],
+)
+def test_a_token_that_others_can_guess_is_warned_of(
+    host: str, names: list[str], token: str, is_warned_of: bool
+) -> None:
+    raw = {"version": 1, "listen": {"names": names}, "servers": {"files": {"command": "x"}}}
+    with capture_logs() as logs:
+        ClientAccess(host, HubConfig.model_validate(raw), {"HUB_TOKEN": token})
+    assert ["easy to guess" in one["event"] for one in logs] == [True] * is_warned_of

@@ -74,7 +74,7 @@ def test_a_child_that_is_at_work_makes_no_room() -> None:
     with in_flight(called.child.answers, RecordingAsker("b")):
         assert refusal(ChildLimits(2, 9), busy, called, sessions="c") == (
             "server 'files' is not started: 2 children run already, "
-            "and all of them serve calls (max_children: 2)"
+            "and all start or serve calls (max_children: 2)"
         )
     assert ChildLimits(2, 9).made_for(slot("c"), [busy, called]) == [called]
 
@@ -84,7 +84,7 @@ def test_a_session_makes_room_with_what_it_alone_uses() -> None:
     assert ChildLimits(9, 2).made_for(slot("a"), [shared, own, others]) == [own]
     assert refusal(ChildLimits(9, 1), shared) == (
         "server 'files' is not started: this session uses 1 children already, "
-        "and all of them serve calls (max_children_per_session: 1)"
+        "and all start or serve calls (max_children_per_session: 1)"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_principal_has_no_more_children_than_its_limit_over_all_its_sessions()
     with pytest.raises(ChildError) as caught:
         room.made_for(wanted, those, limits)
     assert str(caught.value) == (
-        "server 'files' is not started: anna uses 2 children already, and all of them serve calls "
+        "server 'files' is not started: anna uses 2 children already, and all start or serve calls "
         "(listen.limits.children: 2; call it again when one has ended)"
     )
 

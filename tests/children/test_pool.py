@@ -285,7 +285,7 @@ async def test_there_are_no_more_children_than_the_operator_wants() -> None:
                 await fake.links[number].request("tools/call")
             text = await at.failure_of(slots[2])
             assert text.startswith("server 'files' is not started: 2 children run already")
-            assert "all of them serve calls (max_children: 2)" in text
+            assert "all start or serve calls (max_children: 2)" in text
             asked = fake.links[0].requests("tools/call")[0]
             fake.links[0].answer(asked["id"], {})
             await all_tasks_blocked()
@@ -401,7 +401,7 @@ async def test_one_session_has_no_more_children_than_the_operator_wants(tmp_path
             at.children.release(old, ALICE, at_once=True)
             assert await at.failure_of(new) == (
                 "server 'files' is not started: this session uses 1 children already, "
-                "and all of them serve calls (max_children_per_session: 1)"
+                "and all start or serve calls (max_children_per_session: 1)"
             )
             await at.children.obtain(at.lease(BOB, principal="bob"))
             calls.cancel_scope.cancel()

@@ -336,6 +336,25 @@ def test_output_that_is_written_at_the_end_is_not_lost_without_a_word(command: s
     assert "Traceback" not in ran.stderr
 
 
+@pytest.mark.live
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_terminal_has_no_character_for_is_written_as_an_escape(
+    tmp_path: Path, encoding: str
+) -> None:
+    (tmp_path / "hub.yaml").write_text(
+        "version: 1\nservers: {š: {command: sh, env: {A: '${X:-…}'}}}\n", encoding="utf-8"
+    )
+    ran = subprocess.run(  # noqa: S603 - this Python
+        [sys.executable, "-m", "hub", "check", "--config", str(tmp_path / "hub.yaml")],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stderr == ""
+    assert ran.stdout.startswith("1 server: \\u0161. The config is fine.\n")
+
+
 @pytest.mark.parametrize(
     "error", [LookupError("ours"), ExceptionGroup("tasks", [LookupError("ours")])]
 )

@@ -428,7 +428,7 @@ async def test_a_child_over_the_limit_of_busy_children_is_a_tool_error() -> None
         sent = await link.request("tools/call")
         text = text_of(await client.call("b__echo", text="x"))
         assert "'b'" in text
-        assert "all of them serve calls (max_children" in text
+        assert "all start or serve calls (max_children" in text
         link.answer(sent["id"], {"content": []})
         answer: Any = await client.end(call)
         assert answer["result"] == {"content": []}

@@ -204,6 +204,8 @@ class Process:
 
 _HINTS: Final = {
     errno.EMFILE: "`ulimit -n`",
+    errno.ENOENT: "the program in its first line may be gone; after a move, install it again",
+    errno.EACCES: "it may not be run: `chmod +x`",
     errno.E2BIG: "`roots-hub plan` shows them; each may have 128 KiB, and so may each variable",
 }
 """What to look at, by the error of the system."""

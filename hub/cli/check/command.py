@@ -319,6 +319,18 @@ def _without_name(listen: Listen) -> Iterator[str]:
         )
 
 
+def _more_than_run(config: HubConfig) -> Iterator[str]:
+    """Yield that a client's first lists lack servers, as not all may run at a time."""
+    many, own = len(config.servers), config.max_children_per_session
+    key = "max_children" if own is None else "max_children_per_session"
+    most = min(config.max_children, own or config.max_children)
+    if many > most:
+        yield (
+            f"{key}: of {many} servers at most {most} run for a client at a time, so its first "
+            f"lists lack the others. Raise it to {many}, if this machine has room for so many."
+        )
+
+
 def _hints(config: HubConfig) -> Iterator[str]:
     """Yield hints about keys that the operator should set; other programs' files have no such."""
     if config.is_clients:
@@ -331,6 +343,7 @@ def _hints(config: HubConfig) -> Iterator[str]:
             )
     yield from _without_name(config.listen)
     yield from _without_pages(config)
+    yield from _more_than_run(config)
     for name, server in config.servers.items():
         if not isinstance(server, RemoteServer) or "paths" in server.model_fields_set:
             continue

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -21,6 +23,7 @@ from msgspec import Struct
 from hub.audit.open_file import unfit
 from hub.cli.terminal import Finding
 from hub.config.fields import is_unread
+from hub.config.listening.listen import GUESSABLE, is_guessable
 from hub.config.models import HubConfig
 from hub.config.operator_roots import PathContext
 from hub.errors import RootError
@@ -47,31 +50,39 @@ from hub.secrets.reading import (
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"
-_LEAST_TOKEN: Final = 16
-"""Characters that a token of clients should have."""
-GUESSABLE: Final = f"is easy to guess: take {_LEAST_TOKEN} random characters or more"
+
+
+_WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\")
+_SCRIPT: Final = re.compile(rb"#![ \t]*(/[^\s\0]+)")
+_FIRST_LINE: Final = 256
 
 
 class MissingProgram(Struct, frozen=True):
-    """A program that is not there; `likely` is one whose name is nearly the same.
+    """A program that is not there, or cannot be run; `likely` is one whose name is nearly the same.
 
-    `is_whole_line`: the arguments are in the command, too.
+    `is_miswritten`: its text is no program's, which the finding's remedy mends.
     """
 
     finding: Finding
     likely: str | None = None
-    is_whole_line: bool = False
+    is_miswritten: bool = False
 
 
 def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgram | None:
-    """Return that a server's program is not there; None if it is."""
+    """Return that a server's program is not there or cannot be run; None if it can."""
     if not isinstance(spec.target, LaunchTemplate):
         return None
     made = plan(spec.target, effective.roots, os.environ, directories=spec.directories)
     path = made.environment(spec.inherits).get("PATH")
-    if _is_there(made, path):
-        return None
-    where, what = f"servers.{spec.name}.command", f"there is no program {made.shown[0]!r}"
+    where, found = f"servers.{spec.name}.command", _found(made, path)
+    if found is not None:
+        why = _why_not_run(found)
+        what = f"{made.shown[0]!r} cannot be run"
+        return None if why is None else MissingProgram(_problem("programs", where, what, why))
+    what = f"there is no program {made.shown[0]!r}"
+    if _WINDOWS.search(made.shown[0]) and os.sep != "\\":
+        fix = "That is a path of Windows: write the path of the program on this machine."
+        return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
     program, *rest = _words(made.shown[0])
     if rest:
         # A slash in its arguments has made the whole line a path in the config's directory.
@@ -79,7 +90,7 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
         first = program if shutil.which(name, path=path) is None else name
         args = ", ".join(f'"{word}"' for word in rest)
         fix = f"Write `command: {first}` and `args: [{args}]`."
-        return MissingProgram(_problem("programs", where, what, fix), is_whole_line=True)
+        return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
     what += "" if os.sep in made.shown[0] else " on the PATH"
     # One of these is rather not installed than misspelt: pip is no pipx. python may be python3.
     is_runner = made.shown[0] in RUNNERS - {"python"}
@@ -94,13 +105,37 @@ def _problem(about: str, where: str, what: str, fix: str) -> Finding:
     return Finding("problem", about, where, what, fix)
 
 
-def _is_there(made: LaunchPlan, path: str | None) -> bool:
+def _found(made: LaunchPlan, path: str | None) -> Path | None:
     command = made.argv[0]
-    if shutil.which(command, path=path) is not None:
-        return True
+    program = shutil.which(command, path=path)
+    if program is not None:
+        return Path(program)
     # A relative path is looked for in the working directory, which is not known without roots.
-    place = made.cwd or str(Path.cwd())
-    return os.sep in command and Path(place, command).is_file()
+    there = Path(made.cwd or Path.cwd(), command)
+    return there if os.sep in command and there.is_file() else None
+
+
+def _why_not_run(program: Path) -> str | None:
+    """Return what to do about a file that the system would not run; None if it would."""
+    if not os.access(program, os.X_OK):
+        return f"Allow it: chmod +x {shlex.quote(str(program))}"
+    gone = missing_interpreter(program)
+    if gone is None:
+        return None
+    named = f"Its first line names {on_one_line(gone)}, which is not there"
+    return f"{named}, as after a move: install it again."
+
+
+def missing_interpreter(program: Path) -> str | None:
+    """Return the program that a script's first line names, if it is not there; else None."""
+    try:
+        with program.open("rb") as file:
+            named = _SCRIPT.match(file.read(_FIRST_LINE))
+    except OSError:
+        return None  # it may be run though not read
+    wanted = None if named is None else named[1].decode(errors="replace")
+    is_gone = wanted is not None and sys.platform != "win32" and not Path(wanted).exists()
+    return wanted if is_gone else None
 
 
 def _words(command: str) -> list[str]:
@@ -141,11 +176,6 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
             f"listen.host: {host} can be reached from other machines, and there is no token: "
             "`run --http` refuses it. Set HUB_TOKEN, listen.token or listen.tokens."
         )
-
-
-def is_guessable(token: str) -> bool:
-    """Return whether a token of clients is so short or uniform that it can be guessed."""
-    return len(token) < _LEAST_TOKEN or len({*token}) < _LEAST_TOKEN // 2
 
 
 def token_problems(config: HubConfig) -> Iterator[Finding]:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import re
 import stat
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from hub.cli.check.problems import missing_program
+from hub.cli.check.problems import missing_interpreter, missing_program
 from hub.cli.doctor.scene import (
     LookedAtConfig,
     Scene,
@@ -54,7 +53,6 @@ _GUI_PATHS: Final = {
 }
 _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
 _ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
-_INTERPRETER: Final = re.compile(rb"#!\s*(/\S+)")
 _HEAD: Final = 256
 
 
@@ -121,7 +119,7 @@ def _not_there(
         return
     if is_name:
         fix = config.set_fix(key, str(missing.likely))
-    elif missing.is_whole_line:
+    elif missing.is_miswritten:
         fix = f"In {config.name}, below {spec.name}: {missing.finding.fix}"
     else:
         fix = _found_again(Path(shown), scene, config, key)
@@ -159,12 +157,11 @@ def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
         if scene.which(wanted, path) is None:
             what = f"is not on the PATH, and {name} needs it"
             yield Finding("problem", "programs", wanted, what, _how_to_install(wanted, scene))
-    elif (named := _INTERPRETER.match(head)) and sys.platform != "win32":
-        wanted = named[1].decode(errors="replace")
-        if status(Path(wanted)) is None:
-            what = f"does not start: its first line names {wanted}, which is not there"
-            fix = f"rm {quoted(program)} && {_how_to_install(name, scene)}"
-            yield Finding("problem", "programs", program, what, fix)
+    elif (gone := missing_interpreter(Path(program))) is not None:
+        what = f"does not start: its first line names {gone}, which is not there"
+        fix = _how_to_install(name, scene)
+        fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
+        yield Finding("problem", "programs", program, what, fix)
 
 
 def node_version(scene: Scene) -> Iterator[Finding]:

@@ -24,17 +24,12 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import (
-    GUESSABLE,
-    folder_problems,
-    is_guessable,
-    secret_problems,
-    token_problems,
-)
+from hub.cli.check.problems import folder_problems, secret_problems, token_problems
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
 from hub.cli.terminal import Finding
 from hub.config.inheritance import missed
+from hub.config.listening.listen import GUESSABLE, is_guessable
 from hub.legible import on_one_line
 from hub.roots.effective import for_server
 
@@ -193,7 +188,7 @@ def _holder(number: int) -> str:
                 if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
                     return named
             except PermissionError:  # a hub shows its files to root only
-                hubs += [named] if named.endswith("(roots-hub)") else []
+                hubs += [named] if named.endswith("(roots-hub)") and _serves_http(process) else []
     return " or ".join(hubs) if hubs and os.getuid() in owners.values() else ""
 
 
@@ -203,6 +198,11 @@ def _program_of(process: Path) -> str:
     names = [Path(word).name for word in words[:4]]
     is_module = any(pair == ("-m", "hub") for pair in pairwise(words))
     return "roots-hub" if "roots-hub" in names or is_module else on_one_line(names[0])
+
+
+def _serves_http(process: Path) -> bool:
+    words = (process / "cmdline").read_bytes().split(b"\0")
+    return any(word.split(b"=")[0] == b"--http" for word in words)
 
 
 _NEW: Final = 'export HUB_TOKEN="$(openssl rand -hex 32)"'

@@ -34,6 +34,7 @@ from hub.config.clients.locations import (
     CLIENTS,
     ClientFile,
     Discovery,
+    UserPlace,
     client_file,
     is_installed,
     signs_of,
@@ -126,18 +127,24 @@ def _files(options: Namespace, advice: str) -> list[_Outcome | ClientFile]:
             error = StartError("it has no config in a project", fix)
             found += [_Outcome(client, None, error=error)] if names else []
         elif scope == "user" and not is_installed(client, place):
-            fix = advice
-            in_project = client_file(client, "project", place)
-            if in_project is not None and in_project.path.exists():
-                fix += f" For {shown(in_project.path)} alone: --project."
-            missing = shown(signs_of(client, place)[0])
-            what = f"it is not installed here: there is no {missing}"
-            found += [_Outcome(client, None, error=StartError(what, fix))] if names else []
+            error = _not_installed(client, place, advice)
+            found += [_Outcome(client, None, error=error)] if names else []
         else:
             found.append(file)
     if options.all and not options.clients and options.project:
         found = [one for one in found if isinstance(one, ClientFile) and one.path.exists()]
     return found
+
+
+def _not_installed(client: str, place: UserPlace, advice: str) -> StartError:
+    missing, fix = signs_of(client, place)[0], advice
+    if missing.is_symlink():
+        fix = "Bring back the file that it leads to, or remove the link."
+        return StartError(f"{shown(missing)}: is a link to nothing", fix)
+    in_project = client_file(client, "project", place)
+    if in_project is not None and in_project.path.exists():
+        fix += f" For {shown(in_project.path)} alone: --project."
+    return StartError(f"it is not installed here: there is no {shown(missing)}", fix)
 
 
 def _install(options: Namespace) -> int:

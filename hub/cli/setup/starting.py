@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from hub.cli.options import Subparsers, load_context
 from hub.cli.setup.importing import (
     add_writing_options,
@@ -79,15 +81,15 @@ def _init(options: Namespace) -> int:
     context = load_context()
     discovery = discover(found_files(CLIENTS), context)
     found = carried(discovery.servers, context)
-    _choose(options, found.servers)
-    folders = [_folder(one, output) for one in options.folder]
-    servers = [_server(name) for name in options.server]
+    choice = _chosen(options, found.servers)
+    folders = [_folder(one, output) for one in choice.folders]
+    servers = [_server(name) for name in choice.servers]
     left: Sequence[LeftServer] = ()
-    if options.imports:
+    if choice.imports:
         names = {one.name for one in servers}
         servers += [one for one in found.servers if one.name not in names]
         left = found.left
-    text = hub_yaml(output.name, servers, left, folders=folders, confine=options.confine)
+    text = hub_yaml(output.name, servers, left, folders=folders, confine=choice.confine)
     is_written = written(output, text, options)
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
@@ -99,32 +101,43 @@ def _init(options: Namespace) -> int:
     return 0 if is_written or options.dry_run else 1
 
 
-def _choose(options: Namespace, found: Sequence[CarriedServer]) -> None:
-    """Give options that were not said the user's answers, or what is usual.
+class _Choice(Struct, frozen=True):
+    """What the new config is to have: what the options say, else the user, else what is usual."""
+
+    folders: list[str]
+    servers: list[str]
+    imports: bool
+    confine: str | None
+
+
+def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
+    """Return what the new config is to have; `found` are the servers of the user's clients.
 
     Raises: UsageError if a server is not known.
     """
     asks = is_terminal() and not (options.yes or options.json)
-    if not options.folder:
+    folders, servers = options.folder, options.server
+    imports, confine = options.imports, options.confine
+    if not folders:
         question = "Which folders, for clients that share none? (several: with spaces)"
-        options.folder = _words(answer(question, ".")) if asks else ["."]
-    if not options.server:
-        options.server = [] if options.imports else ["files"]
+        folders = _words(answer(question, ".")) if asks else ["."]
+    if not servers:
+        servers = [] if imports else ["files"]
         if asks:
             question = f"Which servers of {', '.join(_KNOWN)}? (several: with spaces)"
-            said = answer(question, " ".join(options.server) or "none")
-            options.server = said.replace(",", " ").split() if said != "none" else []
-    options.server = list(dict.fromkeys(options.server))
-    unknown = next((name for name in options.server if name not in _KNOWN), None)
+            said = answer(question, " ".join(servers) or "none")
+            servers = said.replace(",", " ").split() if said != "none" else []
+    unknown = next((name for name in servers if name not in _KNOWN), None)
     if unknown is not None:
         fix = f"Name one of {', '.join(_KNOWN)}; others are written into the file by hand."
         raise UsageError(f"{on_one_line(unknown)}: is no server that init knows", fix)
-    if asks and not options.imports and found:
+    if asks and not imports and found:
         names = on_one_line(", ".join(one.name for one in found))
-        options.imports = agrees(f"Add the servers of your clients as well: {names}?")
-    if asks and options.confine is None and this_kernel().abi:
+        imports = agrees(f"Add the servers of your clients as well: {names}?")
+    if asks and confine is None and this_kernel().abi:
         question = "May the kernel hold the servers to these folders, too (confine: auto)?"
-        options.confine = "auto" if agrees(question) else None
+        confine = "auto" if agrees(question) else None
+    return _Choice(folders, list(dict.fromkeys(servers)), imports, confine)
 
 
 def _words(said: str) -> list[str]:

@@ -58,6 +58,8 @@ _EXAMPLES: Final = "Write a date (2027-01-31: the end of that day in UTC), or 20
 
 MIN_KEY: Final = 32
 """Characters of a key at least: nobody may guess it from what it has sealed."""
+_LEAST_TOKEN: Final = 16
+GUESSABLE: Final = f"is easy to guess: take {_LEAST_TOKEN} random characters or more"
 _PRINCIPAL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _RESERVED: Final = frozenset({LOCAL, STDIO, UNNAMED})
 """The principals of clients without a token of their own."""
@@ -294,6 +296,11 @@ class Listen(Part):
         tokens = (self.token, *(one.token for one in self.tokens))
         of_auth = () if self.auth is None else self.auth.secrets
         return (*(one for one in tokens if one is not None), *self.keys, *of_auth)
+
+
+def is_guessable(token: str) -> bool:
+    """Return whether a token of clients is so short or uniform that it can be guessed."""
+    return len(token) < _LEAST_TOKEN or len({*token}) < _LEAST_TOKEN // 2
 
 
 def has_unread(listen: Listen) -> bool:

@@ -25,6 +25,7 @@ from hub.config.source.places import (
     twice,
     without_extras,
 )
+from hub.jsonrpc.exact_json import is_too_deep
 
 _KEY_OR_BRACE: Final = re.compile(
     r'(?P<key>"(?:\\.|[^"\\])*(?:"|\Z))(?P<colon>\s*:)?|[{}]', re.DOTALL
@@ -77,9 +78,12 @@ class _TwiceError(ValueError):
 
 
 def _decoded(text: str) -> object:
-    return json.loads(
+    found = json.loads(
         text, object_pairs_hook=_unique, parse_float=WrittenFloat, parse_constant=_no_number
     )
+    if is_too_deep(text.encode("utf-8", "surrogatepass"), found):
+        raise RecursionError  # what reads and compares the value goes into it with each level
+    return found
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -299,7 +299,7 @@ def syntax_excerpt(origin: str, text: str, at: int) -> str:
         found = _KEY.search(before)
         if found is not None and found.end() < len(before):
             before = before[: found.end()] + MASK
-        after = MASK if after else ""
+        after = MASK if after and not before.endswith(MASK) else ""
     before, after = masked(before), masked(after)[:WIDTH]
     return _drawn(f"{origin}:{number}:{column}", before + after, len(before), 1)
 

@@ -171,6 +171,12 @@ _KNOWN: Final = (
         "Indent all keys of a mapping alike, and write `key: value`.",
     ),
     (r"but got '\?'", False, "a text with a `?` between brackets needs quotes", _QUOTE),
+    (
+        r"but got '\{'",
+        False,
+        "a text with a `{` between brackets needs quotes",
+        'Put it in quotes, as in "${roots}".',
+    ),
     (r"expected ',' or '\]'", True, "a `[` is not closed", "Close it with `]`."),
     (r"expected ',' or '\}'", True, "a `{` is not closed", "Close it with `}`."),
     (r"found unexpected end of stream", True, "a quote is not closed", "Close it."),

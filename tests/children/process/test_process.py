@@ -343,6 +343,7 @@ async def test_a_command_that_cannot_start_without_free_descriptors_names_the_li
             " each variable)",
         ),
         (("test_spawn.py",), HERE, "No such file or directory"),
+        ((f"{HERE}/test_spawn.py",), "/", "Permission denied (it may not be run: `chmod +x`)"),
     ],
 )
 @LEAVES_ITS_LINES
@@ -359,6 +360,17 @@ async def test_a_command_that_cannot_run_is_named_as_the_operator_wrote_it() -> 
     secret = replace(plan("/s3cret/server"), shown=("${TOOLS}/server",))
     said = "it cannot start: there is no command '${TOOLS}/server'"
     assert await trouble_of(secret) == said
+
+
+@LEAVES_ITS_LINES
+async def test_a_script_without_the_program_that_runs_it_is_to_be_installed_again(
+    tmp_path: Path,
+) -> None:
+    moved = tmp_path / "server"
+    moved.write_text("#!/gone/venv/bin/python\n")
+    moved.chmod(0o700)
+    assert (await trouble_of(plan(str(moved)))).endswith("after a move, install it again)")
+    gc.collect()
 
 
 @LEAVES_ITS_LINES

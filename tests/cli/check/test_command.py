@@ -460,6 +460,27 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
     assert text not in hints()
 
 
+@pytest.mark.parametrize(
+    ("keys", "hint"),
+    [
+        ({}, None),
+        ({"max_children": 2}, "hint: max_children: of 3 servers at most 2 run"),
+        ({"max_children_per_session": 1}, "hint: max_children_per_session: of 3 servers at most 1"),
+    ],
+)
+def test_more_servers_than_may_run_get_a_hint(
+    keys: dict[str, int],
+    hint: str | None,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configure(monkeypatch, {name: {"command": "sh"} for name in "abc"}, **keys)
+    assert run("check") == 0
+    shown = capsys.readouterr().out
+    assert ("hint:" in shown) == (hint is not None)
+    assert hint is None or hint in shown
+
+
 def test_a_public_url_with_a_name_that_the_hub_does_not_answer_to_gets_a_hint(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -560,6 +581,9 @@ def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("npx", "uvx"):
         program = plant(top, f"bin/{name}") / "bin" / name
         program.chmod(0o755)
+    plant(top, "venv/server").joinpath("venv/server").write_text("#!/gone/venv/bin/python -I\n")
+    (top / "venv/server").chmod(0o755)
+    plant(top, "venv/data").joinpath("venv/data").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{top}/bin")
     return top
 
@@ -596,6 +620,18 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         "A URL is no command: write `url:` in the place of `command:`.",
     ),
     ({"command": "sub/x"}, "there is no program 'TOP/sub/x'. Install it, or write its whole path."),
+    (
+        {"command": r"C:\Program Files\nodejs\npx.cmd"},
+        r"there is no program 'TOP/C:\\Program Files\\nodejs\\npx.cmd'. "
+        "That is a path of Windows: write the path of the program on this machine.",
+    ),
+    (
+        {"command": "venv/server"},
+        "'TOP/venv/server' cannot be run. "
+        "Its first line names /gone/venv/bin/python, which is not there, as after a move: "
+        "install it again.",
+    ),
+    ({"command": "venv/data"}, "'TOP/venv/data' cannot be run. Allow it: chmod +x TOP/venv/data"),
 ]
 
 

@@ -355,8 +355,8 @@ sys.stdin.read()"""
 def test_none_of_several_hubs_that_hide_their_files_is_picked(patient: Patient) -> None:
     with ExitStack() as stack:
         hubs: list[int] = []
-        for port in (patient.port, 0):
-            started = [sys.executable, "-c", _HIDDEN, "roots-hub", str(port)]
+        for port, serves in ((patient.port, "--http"), (0, "--http=:0"), (0, "--stdio")):
+            started = [sys.executable, "-c", _HIDDEN, "roots-hub", str(port), serves]
             hub = stack.enter_context(
                 subprocess.Popen(  # noqa: S603 - this Python
                     started, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -372,7 +372,43 @@ def test_none_of_several_hubs_that_hide_their_files_is_picked(patient: Patient) 
         else:
             pytest.skip("this user sees the files of all processes")
     (line,) = [one for one in told.splitlines() if "a hub serves there" in one]
-    assert all(f"process {one} (roots-hub)" in line for one in hubs)
+    named = [f"process {one} (roots-hub)" in line for one in hubs]
+    assert named == [True, True, False]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+def test_another_program_is_no_hub_because_a_hub_runs_beside_it(patient: Patient) -> None:
+    with ExitStack() as stack:
+        for words in ([str(patient.port)], ["0", "--stdio"]):
+            name = "roots-hub" if "--stdio" in words else "other"
+            started = [sys.executable, "-c", _HIDDEN, name, *words]
+            one = stack.enter_context(
+                subprocess.Popen(  # noqa: S603 - this Python
+                    started, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+                )
+            )
+            assert one.stdout is not None
+            assert one.stdout.readline() == b"\n"
+        (found,) = patient.found()
+    assert (found["about"], found["level"]) == ("port", "problem")
+
+
+@pytest.mark.parametrize(
+    ("command", "fix"),
+    [
+        ("HOME/own", "Install own, and run doctor again."),
+        (r"'C:\Tools\npx.cmd'", "That is a path of Windows: write the path of the program"),
+    ],
+)
+@pytest.mark.skipif(sys.platform == "win32", reason="has other paths")
+def test_what_no_command_mends_is_said_in_words(patient: Patient, command: str, fix: str) -> None:
+    own = patient.home / "own"
+    own.write_text("#!/gone/python\n")
+    own.chmod(0o755)
+    patient.change("command: npx", f"command: {command.replace('HOME', str(patient.home))}")
+    (found,) = [one for one in patient.found() if one["about"] == "programs"]
+    assert fix in found["fix"]
+    assert "rm " not in found["fix"]
 
 
 def test_the_last_port_is_not_followed_by_another_one(patient: Patient) -> None:

@@ -155,6 +155,17 @@ def test_what_a_client_would_have_made_is_named(
     assert "--project" not in shown
 
 
+def test_a_config_that_is_a_link_to_nothing_is_not_said_to_be_missing(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "hub.yaml").write_text("version: 1\n")
+    (home / ".claude.json").symlink_to(home / "gone" / "claude.json")
+    assert main(["install", "claude-code", "--yes"]) == 1
+    shown = capsys.readouterr().out
+    assert "~/.claude.json: is a link to nothing\n  Bring back the file" in shown
+    assert "Start the client once" not in shown
+
+
 def test_a_project_of_a_client_that_was_not_started_yet_can_be_meant(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -67,6 +67,7 @@ def test_a_syntax_error_shows_no_secret(text: str) -> None:
         Document("f", text, "yaml")
     assert HIDDEN not in str(raised.value)
     assert "sk0123456789" not in str(raised.value)
+    assert "……" not in str(raised.value)
     assert "^" in str(raised.value)
 
 

@@ -41,6 +41,7 @@ def test_a_number_knows_how_it_was_written() -> None:
         ('{"a": 1} /* b', 9, "there is text after", "Take it out."),
         ('{"a": "b\\', 6, "a quote is not closed on its line", "Close it"),
         ("[" * 100_000, 0, "is nested too deeply", "Take brackets"),
+        ('{"a": ' + "[" * 900 + "]" * 900 + "}", 0, "is nested too deeply", "Take brackets"),
     ],
 )
 def test_a_mistake_has_a_place_and_a_remedy(text: str, at: int, what: str, fix: str) -> None:

@@ -68,6 +68,8 @@ BOMB = "a0: &a0 [a,a,a,a,a,a,a,a,a]\n" + "".join(
         ("b: 1\nc\n  d: 1", 5, "a `:` is missing after the key", "Write `c:`."),
         ("a: {b: c: d}", 8, "a `:` is not expected here", "Put a text"),
         ("a: [1, 2\nb: 3", 3, "a `[` is not closed", "Close it with `]`."),
+        ("a: [x, ${roots}]", 8, "a text with a `{` between brackets needs quotes", "Put it in"),
+        ("a: {b: ${X}}", 8, "a text with a `{` between brackets needs quotes", "Put it in quotes"),
         ("a: {b: 1\n", 3, "a `{` is not closed", "Close it with `}`."),
         ('a: "b\nc: 1', 3, "a quote is not closed", "Close it."),
         ("a: - b", 3, "a list cannot begin here", "Write each `- ` on a line"),

@@ -84,7 +84,7 @@ class TokenRejection(Struct, frozen=True):
     text: str
 
 
-NO_TOKEN_SENT = TokenRejection(401, "", "A valid bearer token is needed")
+NO_TOKEN_SENT = TokenRejection(401, "", "A valid token is needed: `Authorization: Bearer TOKEN`")
 
 
 def invalid(why: str) -> TokenRejection:

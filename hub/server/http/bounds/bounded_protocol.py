@@ -18,7 +18,7 @@ from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.server.http.bounds.connections import CONNECTION, Connections
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
-from hub.server.http.bounds.plain_http import PlainHttp
+from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
@@ -34,11 +34,8 @@ QUIET: Final = logging.getLogger("uvicorn.error.connection")
 QUIET.setLevel(logging.ERROR)
 _BETWEEN: Final = len(": \r\n")
 _LATE: Final = "The request took too long."
+_CODING: Final = "The hub reads no Transfer-Encoding but chunked."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
-
-
-class _HeadTooLargeError(Exception):
-    """The head of a request is too large, and was refused."""
 
 
 class _Unread:
@@ -195,10 +192,10 @@ class BoundedHttp(PlainHttp):
     def _received_in_part(self) -> None:
         if self.transport.is_closing():
             return
-        has_many = self._in_message and not self._in_body and len(self.headers) > MAX_FIELDS
-        if has_many or self._collected > MAX_HEAD:
-            most = f"{MAX_FIELDS} fields" if has_many else f"{MAX_HEAD} bytes"
-            self._refuse_head(most)
+        if self._in_message and not self._in_body and len(self.headers) > MAX_FIELDS:
+            self._refuse_head(f"{MAX_FIELDS} fields")
+        elif self._collected > MAX_HEAD:
+            self._refuse_head(f"{MAX_HEAD} bytes")
         else:
             self._wait(self._part())
 
@@ -239,7 +236,10 @@ class BoundedHttp(PlainHttp):
             size = sum(len(name) + len(value) + _BETWEEN for name, value in self.headers)
             if len(self.url) + size > MAX_HEAD:
                 self._refuse_head(f"{MAX_HEAD} bytes")
-                raise _HeadTooLargeError  # which ends the parser's work
+                raise RefusedHeadError
+        if self.is_coded():
+            self.send_400_response(_CODING, 501)
+            raise RefusedHeadError
         self._collected = self._progress = 0
         super().on_headers_complete()
         if self.pipeline:

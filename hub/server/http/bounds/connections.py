@@ -2,7 +2,7 @@
 
 A client that opens connections and sends nothing, or sends slowly, does not keep others out for
 long. At the limit the oldest of the least useful connections is closed, else one of an address that
-has more than half of all; the new one is not refused.
+has more than half of all, once the new one has passed the access checks; it is not refused.
 Refusals are logged: the first of a kind at once, further ones as a count every few seconds.
 """
 
@@ -133,12 +133,14 @@ class Connections:
 
     def add(self, one: OpenConnection) -> bool:
         """Add a new connection, closing another if needed; return False if there is no room."""
-        if len(self._all) >= self.limits.connections:
-            victim = self._least() or self._of_who_has_most(one.address)
-            if victim is None:
+        beyond = len(self._all) - self.limits.connections
+        if beyond >= 0:
+            victim = self._least()
+            if victim is not None and not self._is_spared(victim, one.address):
+                self._evict(victim)
+            elif beyond or self._who_has_most() in {None, one.address}:
                 self.log.note("connection refused: all others are in use", one.address)
                 return False
-            self._evict(victim)
         self._make_room_unproven(one.address)
         self._all[one] = None
         self._count[one.address] += 1
@@ -149,7 +151,17 @@ class Connections:
         return True
 
     def prove(self, one: OpenConnection) -> None:
-        """Mark the client of a connection as one that may use the hub."""
+        """Mark the client of a connection as one that may use the hub.
+
+        If there is one too many, one of the address that has most makes room now.
+        """
+        if one in self._all and len(self._all) > self.limits.connections:
+            victim = self._of_who_has_most(one.address)
+            if victim is not None:
+                self._evict(victim)
+        self._no_longer_unproven(one)
+
+    def _no_longer_unproven(self, one: OpenConnection) -> None:
         own = self._unproven.get(one.address)
         if own is not None and one in own:
             del own[one]
@@ -164,7 +176,7 @@ class Connections:
             self._count[one.address] -= 1
             if not self._count[one.address]:
                 del self._count[one.address]
-        self.prove(one)
+        self._no_longer_unproven(one)
 
     def unread_by(self, size: int, now: float) -> None:
         """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly.
@@ -222,21 +234,41 @@ class Connections:
             return cast("OpenConnection | None", oldest() if most else idle)
         return idle
 
+    def _who_has_most(self) -> str | None:
+        """Return the address that has more than half of all; None if none, or if it is a proxy."""
+        has_most = self._count[self._most] > self.limits.connections // 2
+        return self._most if has_most and not self._proxies.includes(self._most) else None
+
     def _of_who_has_most(self, address: str) -> OpenConnection | None:
         """Return the oldest connection of another address that has more than half; None if none.
 
         It is in use: no address keeps all others out.
         """
-        most, limit = self._most, self.limits.connections // 2
-        if most == address or self._count[most] <= limit or self._proxies.includes(most):
+        most = self._who_has_most()
+        if most is None or most == address:
             return None
         return next(one for one in self._all if one.address == most)
 
+    def _is_spared(self, one: OpenConnection, newcomer: str) -> bool:
+        """Return whether a connection stays because another address has more than half.
+
+        Of who has not been let in, only that address itself spares others.
+        """
+        most = self._who_has_most()
+        if most is None or most == one.address:
+            return False
+        return newcomer == most or one not in self._unproven.get(one.address, {})
+
     def _idle(self) -> OpenConnection | None:
-        """Return the longest idle connection, or one near it that has not read its last answer."""
+        """Return the longest idle connection, or one near it that is worth less.
+
+        That is one of the address that has most, and one that has not read its last answer.
+        """
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
-        unread = next((one for one in first if one.has_unread()), None)
-        return unread or next(iter(first), None)
+        most = self._who_has_most()
+        among = [one for one in first if one.address == most] or first
+        unread = next((one for one in among if one.has_unread()), None)
+        return unread or next(iter(among), None)
 
     def _evict(self, victim: OpenConnection) -> None:
         self.log.note("connection closed: others need its place", victim.address)

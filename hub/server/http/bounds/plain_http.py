@@ -19,6 +19,10 @@ _TLS: Final = b"\x16\x03"
 _LONGEST: Final = 200
 
 
+class RefusedHeadError(Exception):
+    """The head of a request was refused; raising this ends the parser's work."""
+
+
 async def _completed(
     app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
 ) -> None:
@@ -90,6 +94,13 @@ class PlainHttp(HttpToolsProtocol):
             self._take_target()
         super().on_headers_complete()
         self.headers = []  # for the fields behind the body: the request has a list of its own
+
+    def is_coded(self) -> bool:
+        """Return whether a body is in a coding that nothing here reads (RFC 9112, 6.1)."""
+        return any(
+            name == b"transfer-encoding" and value.strip().lower() != b"chunked"
+            for name, value in self.headers
+        )
 
     def _take_target(self) -> None:
         """Replace the Host header by the host of an absolute target (RFC 9112, 3.2.2)."""

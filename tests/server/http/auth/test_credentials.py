@@ -74,9 +74,10 @@ def test_where_no_token_is_wanted_all_are_local() -> None:
     assert not open_to_all.know("anna")
 
 
-@pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna"])
+@pytest.mark.parametrize("sent", [None, "", "Bearer", "Bearer ", "Basic of anna", "of anna"])
 def test_who_sends_no_token_is_refused(sent: str | None) -> None:
     assert Credentials(ONLY_ANNA).look_at(sent) == NO_TOKEN_SENT
+    assert "`Authorization: Bearer TOKEN`" in NO_TOKEN_SENT.text
 
 
 def test_who_sends_a_token_that_is_none_of_the_config_is_told_so() -> None:

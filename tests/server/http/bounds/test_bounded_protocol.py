@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
@@ -377,6 +378,39 @@ async def test_new_connections_take_the_places_of_those_that_say_nothing() -> No
             await stream.aclose()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="has only one loopback address")
+async def test_who_only_connects_ends_no_request_of_who_has_most_connections() -> None:
+    async with connected(Limits(connections=4)) as made:
+        begun, ended = list[str](), list[str]()
+        all_begun = anyio.Event()
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            scope["state"][CONNECTION].prove()
+            if scope["path"] == "/held":
+                begun.append(scope["client"][0])
+                if len(begun) == 4:
+                    all_begun.set()
+                await until_disconnected(receive)
+                ended.append(scope["client"][0])
+            await send({"type": "http.response.start", "status": 204, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+
+        made.length = app  # type: ignore[method-assign]
+        most = [await anyio.connect_tcp(*made.address, local_host="127.0.0.2") for _ in range(3)]
+        for stream in (made.stream, *most):
+            await stream.send(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n")
+        await all_begun.wait()
+        new = [await anyio.connect_tcp(*made.address, local_host="127.0.0.3") for _ in range(3)]
+        assert [await rest(stream) for stream in new[:2]] == [b"", b""]
+        assert ended == []
+        await new[2].send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 204 " in await new[2].receive()
+        assert await rest(most[0]) == b""
+        assert ended == ["127.0.0.2"]
+        for stream in (*most, *new):
+            await stream.aclose()
+
+
 async def test_an_absolute_target_has_the_host_that_counts() -> None:
     hosts: list[bytes] = []
 
@@ -495,6 +529,26 @@ async def test_who_speaks_no_valid_http_is_told_what_is_wrong(sent: bytes, why: 
     async with connected() as made:
         await made.stream.send(sent)
         assert why in await made.answer()
+
+
+@pytest.mark.parametrize(
+    "coding", [b"gzip, chunked", b"x, Chunked", b"gzip\r\nTransfer-Encoding: chunked"]
+)
+async def test_a_body_in_a_coding_that_the_hub_does_not_read_is_refused(coding: bytes) -> None:
+    async with connected() as made:
+        await made.stream.send(
+            POST + b"Transfer-Encoding: " + coding + b"\r\n\r\n1\r\nx\r\n0\r\n\r\n"
+        )
+        got = await rest(made.stream)
+    assert got.startswith(b"HTTP/1.1 501 ")
+    assert got.count(b"HTTP/1.1 ") == 1
+    assert made.count == 0
+
+
+async def test_the_name_of_a_coding_may_be_in_capitals() -> None:
+    async with connected() as made:
+        await made.stream.send(POST + b"Transfer-Encoding:  Chunked \r\n\r\n1\r\nx\r\n0\r\n\r\n")
+        assert await made.answer() == b"1"
 
 
 async def test_a_request_for_the_whole_server_has_the_host_that_it_says() -> None:

@@ -131,6 +131,42 @@ async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() ->
         assert not One(among).is_in
 
 
+async def test_who_has_shown_nothing_yet_ends_nobodys_request() -> None:
+    with limited(8) as among:
+        busy = [One(among).proven() for _ in range(8)]
+        silent = [One(among, "192.0.2.9") for _ in range(4)]
+        assert not any(one.closed for one in busy)
+        assert [one.closed for one in silent] == [True, True, True, False]
+        silent[3].proven()
+        assert [one.closed for one in busy] == [True] + [False] * 7
+        assert len(among) == 8
+
+
+async def test_what_others_keep_open_is_not_closed_while_one_address_has_most() -> None:
+    with limited(8) as among:
+        others = [One(among, "192.0.2.9").proven(among.idle) for _ in range(2)]
+        busy = [One(among).proven() for _ in range(6)]
+        assert not One(among).is_in
+        new = One(among, "192.0.2.9")
+        assert new.is_in
+        assert not One(among).is_in
+        assert not any(one.closed for one in [*others, *busy])
+        new.proven()
+        assert not any(one.closed for one in [*others, new])
+        assert [one.closed for one in busy] == [True] + [False] * 5
+
+
+async def test_what_who_has_most_keeps_open_is_closed_before_what_it_uses() -> None:
+    with limited(8) as among:
+        other = One(among, "192.0.2.9").proven(among.idle)
+        other.unread = True
+        busy = [One(among).proven() for _ in range(6)]
+        idle = One(among).proven(among.idle)
+        assert One(among, "192.0.2.9").proven().is_in
+        assert [one.closed for one in (other, idle)] == [False, True]
+        assert not any(one.closed for one in busy)
+
+
 @pytest.mark.parametrize("address", PROXIES)
 async def test_all_connections_of_a_proxy_may_be_in_use(address: str) -> None:
     with limited(8) as among:
