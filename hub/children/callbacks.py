@@ -119,7 +119,7 @@ class ChildCallbacks:
         )
         self.preemption = Preemption(
             self.calls.keys(),
-            waiting=lambda: self.waiting,
+            waiting=lambda: self.limiter.wanted + self.line.wanted,
             is_needed=self.questions.holds_for,
         )
         self._subscribers: dict[str, set[SessionKey]] = {}
@@ -136,9 +136,9 @@ class ChildCallbacks:
         return len(self.calls)
 
     @property
-    def waiting(self) -> int:
-        """The number of calls that wait for a slot, or until the child may ask in them."""
-        return self.limiter.wanted + self.line.wanted
+    def is_idle(self) -> bool:
+        """Whether no call is in flight, and none waits for a slot or until the child may ask."""
+        return not (self.calls or self.line.has_waiting or self.limiter.wanted)
 
     def serves(self, session: SessionKey) -> bool:
         """Return whether `session` has calls in flight."""

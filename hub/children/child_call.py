@@ -100,7 +100,7 @@ class ChildCall(Struct, eq=False):
         answers, limiter = self.child.answers, self.child.limiter
         if answers.line.is_active and not answers.line.admits(self):
             return
-        if len(answers.calls) < limiter.concurrency:
+        if limiter.has_room:
             self._send_first()
         else:
             limiter.line_up(self)

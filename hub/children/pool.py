@@ -358,7 +358,7 @@ class ChildPool:
             return
         if slot.key.session in self._clients and not self._is_superseded(slot):
             return
-        if child is None or not child.answers.busy:
+        if child is None or child.answers.is_idle:
             self._end(slot, "nobody uses it")
 
     def _is_superseded(self, slot: ChildSlot) -> bool:

@@ -122,7 +122,7 @@ class ChildSlot(Struct, eq=False):
         child = self.child
         if child is None or self.uses or not isinstance(child.state, Ready):
             return False
-        return not (child.answers.busy or child.answers.waiting)
+        return child.answers.is_idle
 
     @property
     def state(self) -> str:

@@ -136,7 +136,7 @@ async def test_a_child_for_which_a_call_waits_is_in_use(fake: FakeChild, top: Pa
         assert slot.child is not None
         assert caller.slots.take()
         assert caller.take(1, "echo", {})
-        assert slot.child.answers.waiting == 1
+        assert slot.child.limiter.wanted == 1
         assert not slot.is_idle
         caller.slots.give()
         await caller.result()

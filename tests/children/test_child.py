@@ -782,6 +782,26 @@ async def test_a_shorter_timeout_counts_for_a_call_that_waits_until_the_child_ma
     assert any("was not called" in error for error in errors)
 
 
+async def test_a_call_that_waited_until_the_child_may_ask_goes_behind_those_in_the_queue() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with (
+        owned(fake, replace(SPEC, concurrency=1)) as child,
+        anyio.create_task_group() as calls,
+    ):
+        await child.ready()
+        child.answers.line.is_active = True
+        child.answers.habits.asked("asks")
+        child.answers.habits.finished("quiet")
+        for party, tool in (("a", "asks"), ("b", "asks"), ("c", "quiet"), ("c", "quiet")):
+            calls.start_soon(call, child, admitted(tool), RecordingAsker(party))
+            await all_tasks_blocked()
+        for nth, tool in enumerate(("asks", "quiet", "asks", "quiet"), 1):
+            await fake.link.request("tools/call", nth=nth)
+            sent = fake.link.requests("tools/call")[-1]
+            assert sent["params"]["name"] == tool
+            fake.link.answer(sent["id"], {})
+
+
 GREETING = ServerHandshake("legacy", "2025-11-25", {}, {}, "", {})
 
 

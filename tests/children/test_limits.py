@@ -12,8 +12,8 @@ from hub.errors import ChildError
 from hub.paths.resolve import Flavour
 from hub.roots.roots import EMPTY
 from hub.usage.principals import UsageLimits
-from hub.values import SessionKey
-from tests.kit.child_calls import in_flight
+from hub.values import Call, SessionKey
+from tests.kit.child_calls import LinedUp, in_flight
 from tests.kit.fakes import FakeChild, RecordingAsker, RecordingLessee
 from tests.kit.rigs import INFO, remote
 
@@ -77,6 +77,21 @@ def test_a_child_that_is_at_work_makes_no_room() -> None:
             "and all start or serve calls (max_children: 2)"
         )
     assert ChildLimits(2, 9).made_for(slot("c"), [busy, called]) == [called]
+
+
+async def test_a_child_makes_no_room_while_a_call_waits_until_it_may_ask() -> None:
+    waited_for = running()
+    assert waited_for.child is not None
+    answers = waited_for.child.answers
+    answers.line.is_active = True
+    given_up = RecordingAsker("a")
+    answers.begin(given_up, Call("tools/call", "unknown", {}, {}))
+    answers.end(given_up, is_answered=False)
+    one = LinedUp("b", "unknown")
+    assert not answers.line.admits(one)
+    assert "1 children run already" in refusal(ChildLimits(1, 9), waited_for, sessions="c")
+    answers.line.step_out(one)
+    assert ChildLimits(1, 9).made_for(slot("c"), [waited_for]) == [waited_for]
 
 
 def test_a_session_makes_room_with_what_it_alone_uses() -> None:

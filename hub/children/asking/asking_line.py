@@ -158,6 +158,11 @@ class AskingLine:
         self._limits.allow(spec.timeout)
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether any call waits."""
+        return bool(self._waiting)
+
+    @property
     def wanted(self) -> int:
         """The number of waiting calls whose tools ask: other calls must end before them."""
         asking = self._habits.asking
