@@ -233,9 +233,14 @@ class Peer:
 
     def withdraw(self, asked: Request, reason: str) -> None:
         """Cancel a request that `post` sent: its waiter gets nothing, the other side is told."""
-        if asked.id in self._late:
-            self._late[asked.id].cancel()
-        if self.pending.pop(asked.id, None) is not None:
+        late = self._late.get(asked.id)
+        if late is not None:
+            late.cancel()
+        if self.pending.pop(asked.id, None) is None:
+            return
+        # What cancels a late request comes after it, if its task still sends it.
+        outlet = self._letterbox if late is None else None
+        if outlet is None or not outlet.post(_cancellation(asked, reason)):
             self._tasks.start_soon(self._cancel, asked, self._outlet, reason)
 
     def result_of(self, answer: Answer) -> Payload:
@@ -252,7 +257,7 @@ class Peer:
     async def _cancel(self, asked: Request, outlet: Outlet, reason: str) -> None:
         if asked.method == "initialize":  # MCP forbids cancelling it
             return
-        told = Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})
+        told = _cancellation(asked, reason)
         with (
             anyio.move_on_after(self._cancel_grace, shield=True) as telling,
             suppress(GoneError),
@@ -373,3 +378,7 @@ class Peer:
         self._gone = self._gone or reason
         self.pending.close()
         self.backlog.close()
+
+
+def _cancellation(asked: Request, reason: str) -> Notification:
+    return Notification("notifications/cancelled", {"requestId": asked.id, "reason": reason})

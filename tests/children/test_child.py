@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 from msgspec import Raw
 from msgspec.structs import replace
 from structlog.testing import capture_logs
@@ -14,7 +15,7 @@ from hub.calls.routes import KnownAnswer
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import LONGEST_REASON, STALL, Child, Down, Ready, Starting
-from hub.children.child_call import MAX_INPUT_ROUNDS
+from hub.children.child_call import MAX_INPUT_ROUNDS, ChildCall
 from hub.children.clients import StaleError
 from hub.children.handshake import HubIdentity, ServerHandshake
 from hub.children.listing import MAX_LISTED, RELIST_PAUSE
@@ -28,7 +29,7 @@ from hub.protocol.constants import CLIENT_INFO_META, INTERNAL_ERROR, METHOD_NOT_
 from hub.roots.roots import EMPTY
 from hub.specs import RemoteTarget, ServerSpec
 from hub.values import Json, JsonObject, SessionKey
-from tests.kit.child_calls import ChildSlots, call
+from tests.kit.child_calls import AwaitedResult, ChildSlots, call
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -186,6 +187,39 @@ async def test_a_cancelled_call_is_cancelled_at_the_child() -> None:
         assert told["params"]["requestId"] == fake.link.requests("tools/call")[0]["id"]
         assert child.answers.busy == 0
         assert isinstance(child.state, Ready)
+
+
+def begun(child: Child, ready: Ready, tasks: TaskGroup) -> ChildCall:
+    """Begin a call that no task waits for."""
+    assert child.peer is not None
+    caller, taker = RecordingAsker(), AwaitedResult(lambda: True)
+    one = ChildCall(child, ready, child.peer, admitted().call, caller, None, taker, tasks)
+    one.begin()
+    return one
+
+
+async def test_a_child_that_reads_is_told_at_once_of_a_cancelled_call() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake) as child, anyio.create_task_group() as tasks:
+        ready = await child.ready()
+        one = begun(child, ready, tasks)
+        one.cancel("enough")
+        (sent,) = fake.link.requests("tools/call")
+        (told,) = fake.link.requests("notifications/cancelled")
+        assert told["params"] == {"requestId": sent["id"], "reason": "enough"}
+
+
+async def test_a_late_call_is_never_cancelled_before_it_is_sent() -> None:
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    async with owned(fake) as child, anyio.create_task_group() as tasks:
+        ready = await child.ready()
+        fake.is_full = True
+        one = begun(child, ready, tasks)
+        fake.is_full = False
+        one.cancel("enough")
+        await fake.link.request("notifications/cancelled")
+        methods = [line["method"] for line in fake.link.seen]
+        assert methods[-2:] == ["tools/call", "notifications/cancelled"]
 
 
 async def test_a_call_that_takes_too_long_names_the_server_and_is_cancelled_there() -> None:
