@@ -26,7 +26,7 @@ from hub.roots.roots import EMPTY, RootSet
 from hub.specs import RemoteLogin, RemoteTarget, ServerSpec
 from hub.system.private_file import CacheFiles
 from hub.values import ServerName, SessionKey
-from tests.kit.child_calls import call, in_flight
+from tests.kit.child_calls import LinedUp, call, in_flight
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -182,6 +182,24 @@ async def test_the_time_without_use_begins_with_the_last_calls_end() -> None:
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         assert slot.state == "ready"
         at.clock.advance(1)
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        await at.fake.ended()
+
+
+async def test_an_unused_child_is_kept_while_a_call_waits_until_it_may_ask() -> None:
+    async with home() as at:
+        slot = at.lease()
+        child = await at.children.obtain(slot)
+        at.children.release(slot, ALICE)
+        child.answers.line.is_active = True
+        given_up, one = RecordingAsker("a"), LinedUp("b", "unknown")
+        child.answers.begin(given_up, admitted("unknown").call)
+        child.answers.end(given_up, is_answered=False)
+        assert not child.answers.line.admits(one)
+        at.clock.advance(600)
+        at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
+        assert slot.is_kept
+        child.answers.line.step_out(one)
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         await at.fake.ended()
 
