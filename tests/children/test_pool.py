@@ -162,7 +162,7 @@ async def test_an_unused_child_is_kept_for_a_while_and_then_ended() -> None:
         at.children.release(slot, ALICE)
         at.clock.advance(599)
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
-        assert slot.state == "ready"
+        assert slot.is_kept
         at.clock.advance(1)
         with capture_logs() as logs:
             at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
@@ -180,7 +180,7 @@ async def test_the_time_without_use_begins_with_the_last_calls_end() -> None:
         slot.used_at = at.clock()
         at.clock.advance(599)
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
-        assert slot.state == "ready"
+        assert slot.is_kept
         at.clock.advance(1)
         at.children._end_if_unused(slot)  # pyright: ignore[reportPrivateUsage] - what the sweep does
         await at.fake.ended()
@@ -232,7 +232,7 @@ async def test_a_child_that_somebody_else_uses_is_not_ended() -> None:
         await at.children.obtain(slot)
         at.children.release(slot, ALICE, at_once=True)
         assert slot.unused_since is None
-        assert slot.state == "ready"
+        assert slot.is_kept
         at.children.release(slot, BOB, at_once=True)
         await at.fake.ended()
 
