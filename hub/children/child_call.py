@@ -100,10 +100,10 @@ class ChildCall(Struct, eq=False):
         answers, limiter = self.child.answers, self.child.limiter
         if answers.line.is_active and not answers.line.admits(self):
             return
-        if limiter.has_room:
-            self._send_first()
-        else:
+        if limiter.turns or len(answers.calls) >= limiter.concurrency:
             limiter.line_up(self)
+        else:
+            self._send_first()
 
     def proceed(self) -> None:
         """Go on with a call in which the child may ask: no other client's is in the way."""

@@ -34,7 +34,8 @@ class FairLimiter:
     So a client with many calls does not delay the other clients. A call waits for a slot for at
     most the server's `timeout`, the same limit as for its response. `calls` are those in flight:
     each has a slot, of `concurrency` in all. `turns` are the keys that calls wait under; there are
-    none while a slot is free, except while slots are given.
+    none while a slot is free, except while slots are given. A call that comes while there are any
+    has to wait, too.
     """
 
     def __init__(self, spec: ServerSpec, calls: Collection[Caller]) -> None:
@@ -50,11 +51,6 @@ class FairLimiter:
         self.concurrency = spec.concurrency
         self._limits.allow(spec.timeout)
         self.give()
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a call that comes now gets a slot: one is free, and nobody waits for it."""
-        return not self.turns and len(self._calls) < self.concurrency
 
     @property
     def wanted(self) -> int:

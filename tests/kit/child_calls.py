@@ -124,7 +124,7 @@ class ChildSlots:
     def take(self) -> bool:
         """Take a slot if one is free; return whether it was."""
         answers = self._answers
-        if not answers.limiter.has_room:
+        if answers.limiter.turns or len(answers.calls) >= answers.limiter.concurrency:
             return False
         self._callers.append(RecordingAsker(f"in slot {len(self._callers)}"))
         answers.begin(self._callers[-1], Call("tools/call", "slow", {}, {}))
