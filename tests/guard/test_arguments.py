@@ -145,6 +145,20 @@ def test_a_script_that_no_schema_declares_may_be_a_command(
         assert {one.kind for one in claimed if one.value == "cat /x"} == ({kind} if kind else set())
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_argument_may_tell_the_language_of_all_scripts(*, declared: bool) -> None:
+    code: JsonObject = {"items": {"properties": {"code": {"type": "string"}}}}
+    shape = compile_schema({"properties": {"steps": code if declared else {}}}, {}, tool="run")
+    steps: JsonObject = {"steps": [{"code": "cat /x"}]}
+    for language, is_judged in (("bash", True), ("python", False)):
+        claimed = find_candidates(shape, {"language": language, **steps})
+        assert any(one.value == "cat /x" for one in claimed) is is_judged
+        own: JsonObject = {"steps": [{"code": "cat /x", "language": language}]}
+        other = "python" if language == "bash" else "bash"
+        claimed = find_candidates(shape, {"language": other, **own})
+        assert any(one.value == "cat /x" for one in claimed) is is_judged
+
+
 def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
     assert found(nested(MAX_DEPTH, "a", lists=True))
     with pytest.raises(PathError, match="nested too deeply"):

@@ -182,7 +182,7 @@ def takes_arguments(key: str) -> bool:
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
     is_read = "interpreter" in beside or "shell" in beside or _has(_READING_SCRIPTS, tool)
-    return is_read and _last_word(key) in SCRIPTS
+    return is_read and _last_word(key) in {*SCRIPTS, "scripts"}
 
 
 def is_typed(key: str, why: str) -> bool:

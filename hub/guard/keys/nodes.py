@@ -36,7 +36,7 @@ IN_CONTAINER = "a command that is run in a container"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
-_NAME_A_LANGUAGE = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
 )
@@ -51,6 +51,10 @@ _MAY_LIST_FILES = frozenset({"document", "documents", "manifest", "manifests", "
 _SHOWING = frozenset(
     {"get", "list", "read", "show", "view", "browse", "tree", "search", "find", "fetch", "blame"}
     | {"count", "app", "apps", "application", "wiki"}
+)
+_OF_HERE = frozenset(
+    {"file", "multipart", "part", "attachment", "upload", "source", "import", "hook", "pre", "post"}
+    | {"before", "after"}
 )
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
@@ -253,6 +257,13 @@ def may_list_files(key: str, tool: str) -> bool:
     return key in _MAY_LIST_FILES or (key == "values" and "helm" in words_of(tool))
 
 
+def is_of_here(owner: str) -> bool:
+    """Return whether an object may be read or run here, whatever the tool's arguments name."""
+    words = {*words_of(owner[-LONGEST_KEY:])}
+    words |= {word.removesuffix("s") for word in words}
+    return not _OF_HERE.isdisjoint(words) or vocabulary.SAYS_ON_DISK.search(owner) is not None
+
+
 def shows_places(tool: str) -> bool:
     """Return whether a tool may take `/` for the top of a place: `push` may send this machine's.
 
@@ -287,7 +298,10 @@ def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
         described = members.described[key]
         if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
             kind = node.kind if why is IN_A_LANGUAGE else Kind.COMMAND
-            known[key] = replace(node, kind=kind, why=why)
+            items = node.items
+            if items is not None and items.kind in _TEXTS and not items.properties:
+                items = replace(items, kind=kind, why=why)
+            known[key] = replace(node, kind=kind, why=why, items=items)
         elif node.kind is Kind.COMMAND and key in members.elsewhere and not is_run:
             known[key] = replace(node, why=IN_CONTAINER)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
@@ -312,7 +326,7 @@ def kind_of_script(node: ArgumentNode, key: str, call: JsonObject, tool: str) ->
     why = node.why if node.declared else why_of_script(key, tool, call)
     if why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
         return None
-    named = [said for name in _NAME_A_LANGUAGE if isinstance(said := call.get(name), str)]
+    named = [said for name in LANGUAGES if isinstance(said := call.get(name), str)]
     if any(map(_OF_SHELLS.fullmatch, named)):
         return Kind.COMMAND
     if any(map(_OF_OTHERS.fullmatch, named)):

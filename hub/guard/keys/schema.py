@@ -34,6 +34,7 @@ from hub.guard.keys.nodes import (
     ArgumentNode,
     Members,
     found_elsewhere,
+    is_of_here,
     may_list_files,
     node_of_key,
     nodes_of,
@@ -214,7 +215,8 @@ class _Compiler:
         """
         known = {name: self._variants(of) for name, of in members.items()}
         required = {name for one in schemas for name in listed(one, "required")}
-        sent = sent_elsewhere(self._tool, known, required, self._names)
+        around = self._names if not (outer.is_here or is_of_here(owner)) else {}
+        sent = sent_elsewhere(self._tool, known, required, around)
         beside = found_elsewhere(known)
         if any(one is self._arguments for one in schemas):
             self._beside = beside
@@ -222,10 +224,10 @@ class _Compiler:
         nodes = dict[str, ArgumentNode]()
         for name, of in known.items():
             key = named_in(owner, name, of)
-            told = {"", " ".join(words_of(key[-LONGEST_KEY:]))}
-            in_repository = not (beside.isdisjoint(told) and self._beside.isdisjoint(told))
-            around = _Around(name in sent, in_repository and not of_here, of_here)
-            nodes[name] = self._node(key, of, around)
+            any_of = {"", " ".join(words_of(key[-LONGEST_KEY:]))}
+            in_repository = not (beside.isdisjoint(any_of) and self._beside.isdisjoint(any_of))
+            told = _Around(name in sent, in_repository and not of_here, of_here)
+            nodes[name] = self._node(key, of, told)
         described = {
             name: next(texts(of, "description", most=_READ_OF_ALL), "")
             for name, of in known.items()

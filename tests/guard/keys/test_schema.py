@@ -499,6 +499,24 @@ def test_a_repository_may_be_here(beside: str, said: JsonObject) -> None:
     assert compile_schema(schema, {}, tool="list_files").member("source_dir").kind is Kind.PATH
 
 
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [("request", Kind.PAYLOAD), ("multipart", Kind.PATH), ("sources", Kind.PATH)],
+)
+def test_what_the_tool_names_is_not_for_all_objects_inside(owner: str, kind: Kind) -> None:
+    inner: JsonObject = {"properties": {"data": {"type": "object"}}}
+    schema: Json = {"properties": {"url": {"type": "string"}, owner: {"items": inner}}}
+    element = compile_schema(schema, {}, tool="http_request").member(owner).element()
+    assert element.member("data").member("path").kind is kind
+
+
+def test_each_of_a_shell_s_scripts_is_a_command() -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    for tool, kind in (("run_shell", Kind.COMMAND), ("list", Kind.NEUTRAL)):
+        compiled = compile_schema({"properties": {"scripts": texts}}, {}, tool=tool)
+        assert compiled.member("scripts").element().kind is kind
+
+
 def test_nothing_is_elsewhere_in_an_object_that_is_named_as_here() -> None:
     path: JsonObject = {"properties": {"path": {"type": "string"}}}
     listed: JsonObject = {"properties": {"files": {"items": path}}}
