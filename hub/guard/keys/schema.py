@@ -166,7 +166,7 @@ class _Compiler:
         said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
         node = self._nodes.get((key, around, said)) if said else None
         if node is None:
-            kind, why = self._classified(key, variants)
+            kind, why = self._classified(key, variants, is_sent=around.is_sent)
             is_prefix = kind is Kind.NEUTRAL and key.startswith("prefix") and around.in_repository
             if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
                 kind, why = Kind.NEUTRAL, _IN_REPOSITORY
@@ -280,7 +280,9 @@ class _Compiler:
                     return schema
         return None
 
-    def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
+    def _classified(
+        self, key: str, variants: list[JsonObject], *, is_sent: bool = False
+    ) -> Verdict:
         types = types_of(variants)
         if types and not types & _TEXT_TYPES:
             return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
@@ -293,7 +295,8 @@ class _Compiler:
         described = " ".join(texts(variants, "description"))[:_READ_OF_ALL]
         titled = " ".join(texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
-        if text == "\n" and key == "payload" and types == {"string", "object"}:
+        may_be_file = key == "payload" and not is_sent and types == {"string", "object"}
+        if text == "\n" and may_be_file:
             named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
