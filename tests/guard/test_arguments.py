@@ -398,10 +398,10 @@ def test_a_payload_that_may_be_a_text_or_an_object_may_be_the_file_with_it() -> 
         assert bool(found({"payload": '{"path": "/etc/x"}'}, shape)) is judged
 
 
-def test_a_payload_that_goes_to_a_url_is_no_file() -> None:
+def test_a_payload_that_goes_to_a_url_or_a_broker_is_no_file() -> None:
     either: JsonObject = {"type": ["object", "string"]}
     schema: Json = {"properties": {"url": {"type": "string"}, "payload": either}}
-    for tool, is_judged in (("post_webhook", False), ("push", True)):
+    for tool, is_judged in (("post_webhook", False), ("mqtt_publish", False), ("push", True)):
         shape = compile_schema(schema, {}, tool=tool)
         for payload in ("/etc/x", '{"path": "/"}'):
             claimed = find_candidates(shape, {"url": "https://x.example", "payload": payload})

@@ -50,7 +50,7 @@ _K8S = re.compile("k8s", re.IGNORECASE)
 _MAY_LIST_FILES = frozenset({"document", "documents", "manifest", "manifests", "spec"})
 _SHOWING = frozenset(
     {"get", "list", "read", "show", "view", "browse", "tree", "search", "find", "fetch", "blame"}
-    | {"count", "app", "apps", "application", "wiki"}
+    | {"count", "app", "apps", "application", "wiki", "ls"}
 )
 _OF_HERE = frozenset(
     {"file", "multipart", "part", "attachment", "upload", "source", "import", "hook", "pre", "post"}

@@ -141,7 +141,7 @@ or a text that is a payload. Other texts may be commands for a shell of this mac
 """
 KEPT_ELSEWHERE = _table(
     "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
-    "mqtt ros kafka | topic topics topic_name topicName",
+    "mqtt ros kafka | topic topics topic_name topicName payload",
 )
 """In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
