@@ -22,7 +22,7 @@ from hub.guard.keys.key_words import (
     is_plural,
     named_in,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, LANGUAGES, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -67,8 +67,7 @@ _BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
 """Members that mean something else beside certain others."""
 _LONG_TEXT, _LONGEST_POINTER, _READ_AGAIN, _PER_STRING = 1024, 4096, 8, 4
 # Units of effort, about a microsecond each.
-_PER_MEMBER, _PER_CANDIDATE = 5, 5
-_CHARACTERS, _FEW = 8, 256
+_PER_MEMBER, _PER_CANDIDATE, _CHARACTERS, _FEW = 5, 5, 8, 256
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
 
 
@@ -105,6 +104,7 @@ def find_candidates(
     """
     found = _Found()
     found.left, found.bare, found.tool = most, {}, shape.tool
+    found.told = {name: arguments[name] for name in LANGUAGES if name in arguments}
     _walk_members(arguments, shape, _TOP, found)
     return found
 
@@ -115,12 +115,14 @@ class _Found(list[PathCandidate]):
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
     JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
     have it: in one scope it is judged only once, even if many cells of a table have it.
-    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name.
+    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name;
+    `told` are those of its arguments that name the language of all scripts in the call.
     """
 
     left: int
     bare: dict[str, set[str]]
     tool: str
+    told: JsonObject
     strings = MAX_STRINGS
     free = 0
 
@@ -196,7 +198,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
             inner = inner.looking_for(member)
         kind, whole = inner.kind, False
         if (at.inherited is not _NEUTRAL and not inner.declared) or key in apart:
-            kind, whole = _kind_in(value, key, inner, at, found.tool)
+            kind, whole = _kind_in(value, key, inner, at, found)
         if member.__class__ is str:
             if _is_judged(kind, member, inner):  # pyright: ignore[reportArgumentType]
                 place = at.member(key, kind, at.depth, whole=whole)
@@ -231,14 +233,14 @@ def _can_be_path(key: str, at: _Place) -> bool:
 
 
 def _kind_in(
-    value: JsonObject, key: str, inner: ArgumentNode, at: _Place, tool: str
+    value: JsonObject, key: str, inner: ArgumentNode, at: _Place, found: _Found
 ) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
     if not inner.declared and is_in_document(key, value):
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
-    if key in SCRIPTS and (said := kind_of_script(inner, key, value, tool)) is not None:
+    if key in SCRIPTS and (said := kind_of_script(inner, key, found.told | value, found.tool)):
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
@@ -326,13 +328,11 @@ def is_shaped(value: str) -> bool:
     """Return whether a value has path signs, such as a slash or `..`."""
     if len(value) < _LONG_TEXT:
         return _SHAPED.search(value) is not None
-    # A search for single signs is quicker.
     if any(mark in value for mark in ("/", "\\", "~", "$")) or ("." in value and ".." in value):
         return True
     if "%" in value or ":" in value or not value.isascii() or value.lstrip()[:1] == "-":
         return _SHAPED.search(value) is not None
-    lowered = value.lower()
-    # A search for a single letter is many times faster than one for a word.
+    lowered = value.lower()  # single signs and letters are found many times faster than words
     return ("q" in lowered and "sqlite" in lowered) or ("k" in lowered and "duckdb" in lowered)
 
 

@@ -145,6 +145,20 @@ def test_a_script_that_no_schema_declares_may_be_a_command(
         assert {one.kind for one in claimed if one.value == "cat /x"} == ({kind} if kind else set())
 
 
+@pytest.mark.parametrize("declared", [True, False])
+def test_an_argument_may_tell_the_language_of_all_scripts(*, declared: bool) -> None:
+    code: JsonObject = {"items": {"properties": {"code": {"type": "string"}}}}
+    shape = compile_schema({"properties": {"steps": code if declared else {}}}, {}, tool="run")
+    steps: JsonObject = {"steps": [{"code": "cat /x"}]}
+    for language, is_judged in (("bash", True), ("python", False)):
+        claimed = find_candidates(shape, {"language": language, **steps})
+        assert any(one.value == "cat /x" for one in claimed) is is_judged
+        own: JsonObject = {"steps": [{"code": "cat /x", "language": language}]}
+        other = "python" if language == "bash" else "bash"
+        claimed = find_candidates(shape, {"language": other, **own})
+        assert any(one.value == "cat /x" for one in claimed) is is_judged
+
+
 def test_arguments_can_be_nested_as_deeply_as_the_limit_says() -> None:
     assert found(nested(MAX_DEPTH, "a", lists=True))
     with pytest.raises(PathError, match="nested too deeply"):
@@ -382,6 +396,16 @@ def test_a_payload_that_may_be_a_text_or_an_object_may_be_the_file_with_it() -> 
         shape: Json = {"properties": {"payload": schema}}
         assert bool(found({"payload": "/etc/x"}, shape)) is judged
         assert bool(found({"payload": '{"path": "/etc/x"}'}, shape)) is judged
+
+
+def test_a_payload_that_goes_to_a_url_or_a_broker_is_no_file() -> None:
+    either: JsonObject = {"type": ["object", "string"]}
+    schema: Json = {"properties": {"url": {"type": "string"}, "payload": either}}
+    for tool, is_judged in (("post_webhook", False), ("mqtt_publish", False), ("push", True)):
+        shape = compile_schema(schema, {}, tool=tool)
+        for payload in ("/etc/x", '{"path": "/"}'):
+            claimed = find_candidates(shape, {"url": "https://x.example", "payload": payload})
+            assert any(one.pointer.startswith("/payload") for one in claimed) is is_judged
 
 
 def test_a_value_under_a_file_name_is_read_as_a_whole() -> None:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from hub.guard.keys import vocabulary
 from hub.guard.keys.vocabulary import Kind
+from hub.values import JsonObject
 
 Verdict: TypeAlias = "tuple[Kind, str]"
 """A kind, and the reason for it."""
 _LINES_OF_CODE = re.compile(r"\beach (?:line|string) (?:is|represents) a line of code\b", re.I)
 """Of a Postman script, which `exec` has line by line."""
+_RUN_HERE = re.compile(r"shell|(?:\b|[abkz])sh\b|terminal|command", re.IGNORECASE)
+_LOCAL = re.compile(
+    r"\blocal\b|\bpaths? (?:to|of)\b|\b(?:file|directory|folder)[ -]?paths?\b", re.IGNORECASE
+)
+"""In the description of a repository's name: one on this machine."""
+_READ_OF_A_DESCRIPTION = 240
 _A_PATH = re.compile(r"'(?:.* )?paths?'")
 
 
@@ -55,7 +63,7 @@ def _described_payload(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.STARTS_AS_PATH, text):
         return Kind.PATH, f"described as '{says[0].strip()}'"
     if named[0] is Kind.COMMAND:
-        is_code = _LINES_OF_CODE.search(text)
+        is_code = None if _RUN_HERE.search(text) else _LINES_OF_CODE.search(text)
         return (Kind.PAYLOAD, f"described as '{is_code[0]}'") if is_code else named
     told = (
         (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
@@ -84,3 +92,40 @@ def _mentioned(named: Verdict, text: str) -> Verdict:
     if says := _starts(vocabulary.SAYS_CODE, text):
         return Kind.PAYLOAD, f"described as '{says[0]}'"
     return named
+
+
+def is_here(variants: list[JsonObject]) -> bool:
+    """Return whether an argument names no place elsewhere: it is a switch, or a path here."""
+    says = any(map(_LOCAL.search, texts(variants, "description")))
+    return says or types_of(variants) == {"boolean"}
+
+
+def texts(
+    variants: list[JsonObject], *words: str, most: int = _READ_OF_A_DESCRIPTION
+) -> Iterator[str]:
+    """Yield the texts that the schemas have under the `words`, each up to a length."""
+    for schema in variants:
+        for word in words:
+            text = schema.get(word)
+            if isinstance(text, str):
+                yield text[:most]
+
+
+def listed(schema: JsonObject, word: str) -> Iterator[str]:
+    """Yield the texts in a list of the schema, such as its choices."""
+    given = schema.get(word)
+    yield from (one for one in (given if isinstance(given, list) else ()) if isinstance(one, str))
+
+
+def said_of(variants: Iterable[JsonObject]) -> str:
+    """Return the texts in the schemas of one argument, and in their lists, such as its choices."""
+    values = (one for schema in variants for one in schema.values())
+    each = (text for one in values for text in (one if isinstance(one, list) else (one,)))
+    return " ".join(text[:_READ_OF_A_DESCRIPTION] for text in each if isinstance(text, str))
+
+
+def types_of(variants: list[JsonObject]) -> set[str]:
+    """Return the types that the schemas declare, but for `null`."""
+    declared = (schema.get("type") for schema in variants)
+    names = (name for one in declared for name in (one if isinstance(one, list) else [one]))
+    return {name for name in names if isinstance(name, str) and name != "null"}

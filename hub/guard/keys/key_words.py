@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
 from hub.guard.keys import vocabulary
@@ -29,7 +29,6 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
 _SAY_HERE = (vocabulary.SAYS_FILE, vocabulary.SAYS_ON_DISK)
 _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP, _URLS = re.compile(r"\b(?:GET|HTTP)\b"), {"url", "uri", "endpoint"}
-_K8S = re.compile("k8s", re.IGNORECASE)
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _FOUND = {"text", "code", "content"}
 _OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
@@ -70,37 +69,6 @@ def greps(tool: str) -> bool:
     words = words_of(tool)
     finds = not vocabulary.FINDING_WORDS.isdisjoint(words[:-1]) and words[-1] in _FOUND
     return finds or not vocabulary.GREPPING_WORDS.isdisjoint(words)
-
-
-def arguments_elsewhere(
-    tool: str, names: Collection[str], around: Collection[str], required: Collection[str]
-) -> Iterator[str]:
-    """Yield those of the `names` that go to a cluster or to what one of them, or `around`, names.
-
-    A container that is not `required` may be this machine.
-    """
-    given = words_of(_K8S.sub("kubernetes", tool))
-    words = {*given, *(word.removesuffix("s") for word in given)}
-    is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
-    for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
-        sent = keys.intersection(names)
-        if sent and all(map(words.intersection, tools)):
-            said = (one for one in of if one in names or one in around)
-            named = any("container" not in of or one in required for one in said)
-            if named if of else is_elsewhere:
-                yield from sent
-
-
-def found_elsewhere(names: Collection[str]) -> set[str]:
-    """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
-    known = [words_of(name[-LONGEST_KEY:]) for name in names]
-    of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
-    beside = {" ".join(words) for words in known}
-    of_all = not vocabulary.REPOSITORY.isdisjoint(beside)
-    found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
-    for places, there in vocabulary.BESIDE_A_PLACE:
-        found |= there if not places.isdisjoint(beside) else frozenset()
-    return found | {""} if of_all or {"owner", "repo"}.issubset(names) else found
 
 
 def names_shell(text: str) -> bool:
@@ -214,7 +182,7 @@ def takes_arguments(key: str) -> bool:
 def is_script(key: str, tool: str, beside: Collection[str]) -> bool:
     """Return whether `key` takes a script for a shell, as the tool or another argument says."""
     is_read = "interpreter" in beside or "shell" in beside or _has(_READING_SCRIPTS, tool)
-    return is_read and _last_word(key) in SCRIPTS
+    return is_read and _last_word(key) in {*SCRIPTS, "scripts"}
 
 
 def is_typed(key: str, why: str) -> bool:
@@ -288,6 +256,15 @@ def words_of(key: str) -> list[str]:
 
     Letters are without their marks: `répertoire` is `repertoire`.
     """
+    return [*_words_of_key(key)] if len(key) <= LONGEST_KEY else _split(key)
+
+
+@lru_cache(maxsize=4096)
+def _words_of_key(key: str) -> tuple[str, ...]:
+    return tuple(_split(key))
+
+
+def _split(key: str) -> list[str]:
     if not key.isascii():
         key = "".join(c for c in unicodedata.normalize("NFKD", key) if not unicodedata.combining(c))
     return [_singular(word.lower()) for word in _WORD.findall(key)]

@@ -10,10 +10,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.guard.keys import vocabulary
+from hub.guard.keys.descriptions import is_here
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
-    arguments_elsewhere,
     greps,
     is_label,
     is_script,
@@ -36,7 +36,7 @@ IN_CONTAINER = "a command that is run in a container"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
-_NAME_A_LANGUAGE = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
 )
@@ -46,6 +46,16 @@ _OF_OTHERS = re.compile(
 )
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
+_K8S = re.compile("k8s", re.IGNORECASE)
+_MAY_LIST_FILES = frozenset({"document", "documents", "manifest", "manifests", "spec"})
+_SHOWING = frozenset(
+    {"get", "list", "read", "show", "view", "browse", "tree", "search", "find", "fetch", "blame"}
+    | {"count", "app", "apps", "application", "wiki", "ls"}
+)
+_OF_HERE = frozenset(
+    {"file", "multipart", "part", "attachment", "upload", "source", "import", "hook", "pre", "post"}
+    | {"before", "after"}
+)
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -181,24 +191,85 @@ def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, A
 def sent_elsewhere(
     tool: str,
     members: Mapping[str, list[JsonObject]],
-    around: Collection[str],
     required: Collection[str],
+    around: Mapping[str, bool],
 ) -> frozenset[str]:
     """Return those of an object's `members` that go to a cluster or to what another one names.
 
-    None with files. The other one is a member, too, or one of the tool's arguments `around`.
+    None with files. The other one is a member, too, or one of the tool's arguments `around`,
+    which says of each whether it is required.
     """
     return frozenset(
         key
-        for key in arguments_elsewhere(tool, members, around, required)
+        for key in _arguments_elsewhere(tool, members, required, around)
         if not any(map(_is_of_files, members[key]))
     )
+
+
+def _arguments_elsewhere(
+    tool: str, names: Collection[str], required: Collection[str], around: Mapping[str, bool]
+) -> Iterator[str]:
+    """Yield those of the `names` that go to a cluster or to what one of them, or `around`, names.
+
+    A container that is not `required` may be this machine; `around` says which there are.
+    """
+    given = words_of(_K8S.sub("kubernetes", tool))
+    words = {*given, *(word.removesuffix("s") for word in given)}
+    is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
+    for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
+        sent = keys.intersection(names)
+        if "args" in sent and not vocabulary.SHELL_WORDS.isdisjoint(names):
+            sent = sent - {"args"}
+        if sent and all(map(words.intersection, tools)):
+            said = (one for one in of if one in names or one in around)
+            named = any("container" not in of or one in required or around.get(one) for one in said)
+            if named if of else is_elsewhere:
+                yield from sent
+
+
+def found_elsewhere(members: Mapping[str, list[JsonObject]]) -> set[str]:
+    """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
+    beside = {" ".join(words_of(name[-LONGEST_KEY:])): name for name in members}
+
+    def tells(places: Collection[str]) -> bool:
+        return any(one in beside and not is_here(members[beside[one]]) for one in places)
+
+    known = [words.split() for words in beside]
+    of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
+    found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
+    for places, there in vocabulary.BESIDE_A_PLACE:
+        found |= there if tells(places) else frozenset()
+    of_all = tells(vocabulary.REPOSITORY) or ("owner" in members and tells({"repo"}))
+    return found | {""} if of_all else found
 
 
 def _is_of_files(schema: JsonObject) -> bool:
     described = schema.get("description")
     is_said = isinstance(described, str) and vocabulary.MENTIONS_FILES.search(described)
     return "properties" in schema or bool(is_said)
+
+
+def may_list_files(key: str, tool: str) -> bool:
+    """Return whether a text in a list may name a file, though objects in it go elsewhere.
+
+    So in `documents`, and in `helm --values x.yaml`.
+    """
+    return key in _MAY_LIST_FILES or (key == "values" and "helm" in words_of(tool))
+
+
+def is_of_here(owner: str) -> bool:
+    """Return whether an object may be read or run here, whatever the tool's arguments name."""
+    words = {*words_of(owner[-LONGEST_KEY:])}
+    words |= {word.removesuffix("s") for word in words}
+    return not _OF_HERE.isdisjoint(words) or vocabulary.SAYS_ON_DISK.search(owner) is not None
+
+
+def shows_places(tool: str) -> bool:
+    """Return whether a tool may take `/` for the top of a place: `push` may send this machine's.
+
+    One without a name may, too.
+    """
+    return not (tool and _SHOWING.isdisjoint(words_of(tool)))
 
 
 class Members(Struct, frozen=True):
@@ -227,7 +298,10 @@ def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
         described = members.described[key]
         if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
             kind = node.kind if why is IN_A_LANGUAGE else Kind.COMMAND
-            known[key] = replace(node, kind=kind, why=why)
+            items = node.items
+            if items is not None and items.kind in _TEXTS and not items.properties:
+                items = replace(items, kind=kind, why=why)
+            known[key] = replace(node, kind=kind, why=why, items=items)
         elif node.kind is Kind.COMMAND and key in members.elsewhere and not is_run:
             known[key] = replace(node, why=IN_CONTAINER)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
@@ -252,7 +326,7 @@ def kind_of_script(node: ArgumentNode, key: str, call: JsonObject, tool: str) ->
     why = node.why if node.declared else why_of_script(key, tool, call)
     if why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
         return None
-    named = [said for name in _NAME_A_LANGUAGE if isinstance(said := call.get(name), str)]
+    named = [said for name in LANGUAGES if isinstance(said := call.get(name), str)]
     if any(map(_OF_SHELLS.fullmatch, named)):
         return Kind.COMMAND
     if any(map(_OF_OTHERS.fullmatch, named)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -11,10 +11,16 @@ from urllib.parse import unquote
 from msgspec.structs import force_setattr, replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.descriptions import Verdict, kind_by_description
+from hub.guard.keys.descriptions import (
+    Verdict,
+    kind_by_description,
+    listed,
+    said_of,
+    texts,
+    types_of,
+)
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
-    found_elsewhere,
     is_label,
     is_plural,
     is_tree,
@@ -27,10 +33,14 @@ from hub.guard.keys.nodes import (
     SERVICE,
     ArgumentNode,
     Members,
+    found_elsewhere,
+    is_of_here,
+    may_list_files,
     node_of_key,
     nodes_of,
     overridden,
     sent_elsewhere,
+    shows_places,
     told_by_its_name,
 )
 from hub.guard.keys.vocabulary import Kind
@@ -56,8 +66,10 @@ _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 _METHODS = ("method", "http_method", "httpMethod")
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
+_DRIVE = re.compile("onedrive|dropbox|sharepoint", re.IGNORECASE)
+"""A drive elsewhere: `drive` alone may be a disk of this machine."""
 _HERE = re.compile("local|host", re.IGNORECASE)
-_READ_OF_A_DESCRIPTION, _READ_OF_ALL = 240, 960
+_READ_OF_ALL = 960
 
 _IN_REPOSITORY = "perhaps a path of another machine"
 """Why a path may be `/`: the top of a repository, a drive or a bucket."""
@@ -82,10 +94,14 @@ def compile_schema(
 
 
 class _Around(NamedTuple):
-    """What the members around an argument tell: whether it goes elsewhere, or may be there."""
+    """What the members around an argument tell: whether it goes elsewhere, or may be there.
+
+    Nothing is there in an object that is named as one of this machine: `local`, `output`.
+    """
 
     is_sent: bool = False
     in_repository: bool = False
+    is_here: bool = False
 
 
 _NOTHING = _Around()
@@ -102,8 +118,15 @@ class _Compiler:
         self._schema, self._tool = schema, tool
         self._left = min(most, _effort_for(schema))
         self._arguments = self._find_arguments()
-        self._names = set(object_or_empty(self._arguments.get("properties")))
-        self._beside = found_elsewhere(self._names)
+        names = object_or_empty(self._arguments.get("properties"))
+        required = frozenset(listed(self._arguments, "required"))
+        self._names = {name: name in required for name in names}
+        self._beside = set[str]()
+        words = words_of(tool)
+        self._shows = shows_places(tool)
+        self._on_drive = not vocabulary.DRIVES.isdisjoint(words)
+        is_compose = "compose" in words and "process" not in words
+        self._services = SERVICE if is_compose else None
         self._nodes: dict[tuple[str, _Around, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, _Around, ArgumentNode, list[JsonObject]]] = []
         self._objects: list[tuple[dict[str, ArgumentNode], Members]] = []
@@ -143,20 +166,21 @@ class _Compiler:
         said = tuple(id(schema) for schema in variants if schema.keys() != {"$ref"})
         node = self._nodes.get((key, around, said)) if said else None
         if node is None:
-            kind, why = self._classified(key, variants)
-            is_prefix = key.startswith("prefix") and around.in_repository
+            kind, why = self._classified(key, variants, is_sent=around.is_sent)
+            is_prefix = kind is Kind.NEUTRAL and key.startswith("prefix") and around.in_repository
             if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
                 kind, why = Kind.NEUTRAL, _IN_REPOSITORY
-            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, _texts(variants, *_SAID)))
+            is_top = why is _IN_REPOSITORY and self._may_be_top(key, variants, around)
+            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
                 declared=bool(variants),
-                values=_values(variants) | (_TOP if why is _IN_REPOSITORY else frozenset[str]()),
+                values=_values(variants) | (_TOP if is_top else frozenset[str]()),
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
-                counts=_types(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
+                counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node
             self._unread.append((key, around, node, variants))
@@ -167,47 +191,51 @@ class _Compiler:
     ) -> None:
         if _is_data(key, variants, is_sent=around.is_sent):
             force_setattr(node, "extra", _DATA)
-            if key != "values" or "helm" not in words_of(self._tool):  # `helm --values x.yaml`
+            if not may_list_files(key, self._tool):
                 force_setattr(node, "items", _DATA)
             return
         members, items, extra = _parts(variants)
-        if items and not any(_texts(self._variants(items), *_SAID)):
-            items.extend({word: text} for word in _SAID for text in _texts(variants, word))
-        inside = self._members(key, members, variants) if members else {}
+        if items and not any(texts(self._variants(items), *_SAID)):
+            items.extend({word: text} for word in _SAID for text in texts(variants, word))
+        inside = self._members(key, members, variants, around) if members else {}
         force_setattr(node, "properties", inside)
         of_items = self._node(key, self._variants(items), around) if items else None
         force_setattr(node, "items", of_items)
         of_extra = self._node("", self._variants(extra)) if extra else None
-        if key == "services" and not members and "compose" in words_of(self._tool):
-            of_extra = SERVICE
+        if key == "services" and not members:
+            of_extra = self._services or of_extra
         force_setattr(node, "extra", of_extra)
 
     def _members(
-        self, owner: str, members: dict[str, list[Json]], schemas: list[JsonObject]
+        self, owner: str, members: dict[str, list[Json]], schemas: list[JsonObject], outer: _Around
     ) -> dict[str, ArgumentNode]:
         """Return the nodes of an object's `members`.
 
         They count like the tool's arguments: `{"steps": [{"script": "ls"}]}`.
         """
         known = {name: self._variants(of) for name, of in members.items()}
-        required = [
-            name for one in (*schemas, self._arguments) for name in _listed(one, "required")
-        ]
-        sent = sent_elsewhere(self._tool, known, self._names, required)
-        beside = self._beside | found_elsewhere(known)
+        required = {name for one in schemas for name in listed(one, "required")}
+        around = self._names if not (outer.is_here or is_of_here(owner)) else {}
+        sent = sent_elsewhere(self._tool, known, required, around)
+        beside = found_elsewhere(known)
+        if any(one is self._arguments for one in schemas):
+            self._beside = beside
+        of_here = outer.is_here or vocabulary.SAYS_ON_DISK.search(owner) is not None
         nodes = dict[str, ArgumentNode]()
         for name, of in known.items():
             key = named_in(owner, name, of)
-            in_repository = not beside.isdisjoint({"", " ".join(words_of(key[-LONGEST_KEY:]))})
-            nodes[name] = self._node(key, of, _Around(name in sent, in_repository))
+            any_of = {"", " ".join(words_of(key[-LONGEST_KEY:]))}
+            in_repository = not (beside.isdisjoint(any_of) and self._beside.isdisjoint(any_of))
+            told = _Around(name in sent, in_repository and not of_here, of_here)
+            nodes[name] = self._node(key, of, told)
         described = {
-            name: next(_texts(of, "description", most=_READ_OF_ALL), "")
+            name: next(texts(of, "description", most=_READ_OF_ALL), "")
             for name, of in known.items()
         }
-        methods = " ".join(_said_of(known.get(name, ())) for name in _METHODS)
-        session = " ".join(_said_of(of) for name, of in known.items() if "session" in name.lower())
+        methods = " ".join(said_of(known.get(name, ())) for name in _METHODS)
+        session = " ".join(said_of(of) for name, of in known.items() if "session" in name.lower())
         # One that may be true or false may be none, and a list is run without one.
-        is_run = names_shell(self._tool) or _types(known.get("shell", [])) == {"string"}
+        is_run = names_shell(self._tool) or types_of(known.get("shell", [])) == {"string"}
         told = Members(nodes, described, methods, session, sent, is_run)
         self._objects.append((nodes, told))
         return nodes
@@ -248,24 +276,27 @@ class _Compiler:
         definitions = object_or_empty(self._schema)
         for word in ("$defs", "definitions"):
             for schema in object_or_empty(definitions.get(word)).values():
-                if name in _texts([object_or_empty(schema)], "$anchor", "$dynamicAnchor"):
+                if name in texts([object_or_empty(schema)], "$anchor", "$dynamicAnchor"):
                     return schema
         return None
 
-    def _classified(self, key: str, variants: list[JsonObject]) -> Verdict:
-        types = _types(variants)
+    def _classified(
+        self, key: str, variants: list[JsonObject], *, is_sent: bool = False
+    ) -> Verdict:
+        types = types_of(variants)
         if types and not types & _TEXT_TYPES:
             return Kind.NEUTRAL, f"the schema says {' or '.join(sorted(types))}"
-        formats = set(_texts(variants, "format", "contentEncoding"))
+        formats = set(texts(variants, "format", "contentEncoding"))
         if formats & vocabulary.PATH_FORMATS:
             return Kind.PATH, "the schema's format says path"
         if formats & vocabulary.PAYLOAD_FORMATS:
             return Kind.PAYLOAD, "the schema's format says that it is content"
         named = kind_of_key(key[-LONGEST_KEY:])
-        described = " ".join(_texts(variants, "description"))[:_READ_OF_ALL]
-        titled = " ".join(_texts(variants, "title"))[:_READ_OF_ALL]
+        described = " ".join(texts(variants, "description"))[:_READ_OF_ALL]
+        titled = " ".join(texts(variants, "title"))[:_READ_OF_ALL]
         text = f"{described}\n{titled}"
-        if text == "\n" and key == "payload" and types == {"string", "object"}:
+        may_be_file = key == "payload" and not is_sent and types == {"string", "object"}
+        if text == "\n" and may_be_file:
             named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
@@ -283,14 +314,20 @@ class _Compiler:
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, _texts(variants, "description")))
+        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, texts(variants, "description")))
 
     def _is_in_repository(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
-        said = " ".join((self._tool, key, *_texts(variants, *_SAID)))
+        said = " ".join((self._tool, key, *texts(variants, *_SAID)))
         is_named = around.in_repository or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
-        is_named = is_named or not vocabulary.DRIVES.isdisjoint(words_of(self._tool))
+        is_named = is_named or self._on_drive
         return is_named and not vocabulary.SAYS_ON_DISK.search(said)
+
+    def _may_be_top(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
+        """Return whether `/` may be the top of a repository, a drive or a bucket."""
+        said = " ".join((self._tool, *texts(variants, *_SAID)))
+        is_there = around.in_repository and words_of(key[-LONGEST_KEY:]) != ["mount", "path"]
+        return self._shows and (is_there or _DRIVE.search(said) is not None)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
         """Return the kind by name and description; each such pair is read only once."""
@@ -305,13 +342,13 @@ def _is_data(key: str, variants: list[JsonObject], *, is_sent: bool) -> bool:
     """Return whether what is in an object or a list goes to a cluster or to a database."""
     if is_sent and kind_of_key(key)[0] in _TEXTS:
         return True
-    says = any(map(vocabulary.SAYS_DATA.search, _texts(variants, "description")))
+    says = any(map(vocabulary.SAYS_DATA.search, texts(variants, "description")))
     return (says or is_sent) and (key == "variables" or _is_no_text(variants))
 
 
 def _is_no_text(variants: list[JsonObject]) -> bool:
     """Return whether only objects or arrays are declared: some children parse a text for these."""
-    types = _types(variants)
+    types = types_of(variants)
     return bool(types & _TEXT_TYPES) and "string" not in types
 
 
@@ -352,33 +389,5 @@ def _parts(
 
 def _values(variants: list[JsonObject]) -> frozenset[str]:
     fixed = (schema.get("const") for schema in variants)
-    choices = (choice for schema in variants for choice in _listed(schema, "enum"))
+    choices = (choice for schema in variants for choice in listed(schema, "enum"))
     return frozenset((*choices, *(value for value in fixed if isinstance(value, str))))
-
-
-def _texts(
-    variants: list[JsonObject], *words: str, most: int = _READ_OF_A_DESCRIPTION
-) -> Iterator[str]:
-    for schema in variants:
-        for word in words:
-            text = schema.get(word)
-            if isinstance(text, str):
-                yield text[:most]
-
-
-def _types(variants: list[JsonObject]) -> set[str]:
-    declared = (schema.get("type") for schema in variants)
-    names = (name for one in declared for name in (one if isinstance(one, list) else [one]))
-    return {name for name in names if isinstance(name, str) and name != "null"}
-
-
-def _listed(schema: JsonObject, word: str) -> Iterator[str]:
-    texts = schema.get(word)
-    yield from (one for one in (texts if isinstance(texts, list) else ()) if isinstance(one, str))
-
-
-def _said_of(variants: Iterable[JsonObject]) -> str:
-    """Return the texts in the schemas of one argument, and in their lists, such as its choices."""
-    texts = (one for schema in variants for one in schema.values())
-    each = (text for one in texts for text in (one if isinstance(one, list) else (one,)))
-    return " ".join(text[:_READ_OF_A_DESCRIPTION] for text in each if isinstance(text, str))

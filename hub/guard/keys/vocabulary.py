@@ -131,7 +131,7 @@ GOES_ELSEWHERE = _table(
     "name title | sheet spreadsheet | values data rows",
     "rows cols table_data tableData | table | values data rows cells table_data tableData",
     "index | search query elasticsearch opensearch es | body query_body queryBody",
-    "function_name functionName FunctionName resource_name | lambda serverless aws sam invoke"
+    "function_name functionName FunctionName resource_name | lambda serverless aws sam"
     " | payload Payload event event_data eventData",
 )
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
@@ -141,7 +141,7 @@ or a text that is a payload. Other texts may be commands for a shell of this mac
 """
 KEPT_ELSEWHERE = _table(
     "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
-    "mqtt ros kafka | topic topics topic_name topicName",
+    "mqtt ros kafka | topic topics topic_name topicName payload",
 )
 """In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
@@ -380,11 +380,11 @@ _FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
 OR_PATH = _says(
     r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
     r"|for(?! an? | \w+s\b))|(?:find|filter|search|match(?:es)?) (?:(?:files? )?by|files)"
-    r"|to (?:find|match)\b(?! against)))(?:.*?(?:(?<!this )\bor|,(?! [\w ]{0,20}s\b)) (?!and"
-    rf" |in )(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){{0,3}}?(?:/path/to/)?{_FILE}"
-    r"\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?(?:file ?)?path\b"
-    rf"|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, | ?[/|] ?)"
-    r"|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
+    r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in "
+    r"|(?<=this or )path\b(?! \w))(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){0,3}?"
+    rf"(?:/path/to/)?{_FILE}\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?"
+    rf"(?:file ?)?path\b|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, "
+    r"| ?[/|] ?)|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
     r"|\((?:[^()]*\W)?(?:path|filename)\b|\bstarts? with @|\bon (?:the )?disk\b|\bfile://"
     r"|\b(?:(?:can|could|may|might) (?:also )?(?:be|name|point to)|(?:if|when) it (?:is|names)"
     r"|accepts) (?:(?:an?|the) )?(?:\w+ )?(?:file|path)\b|\b(?:file|exists) at this path\b"

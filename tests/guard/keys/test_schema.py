@@ -65,6 +65,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
             Kind.PAYLOAD,
         ),
         ("exec", {"description": "What is run"}, Kind.COMMAND),
+        ("exec", {"description": "For bash: each line is a line of code"}, Kind.COMMAND),
         ("_raw_params", {}, Kind.COMMAND),
         ("raw_value", {}, Kind.NEUTRAL),
         ("payload", {"oneOf": [{"type": "string"}, {"type": "object"}]}, Kind.NEUTRAL),
@@ -72,6 +73,8 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("payload", {"type": "string"}, Kind.PAYLOAD),
         ("content", {"description": "Inline content, a local file path, or a URL"}, Kind.WEAK),
         ("content", {"description": "Raw text. Give this OR path, not both"}, Kind.PAYLOAD),
+        ("content", {"description": "Text like this or a path to a file"}, Kind.WEAK),
+        ("content", {"description": "Given like this or path of a file"}, Kind.WEAK),
         ("query", {"description": "A name or file path to look for"}, Kind.PAYLOAD),
         ("route", {"description": "Path of the API endpoint"}, Kind.PAYLOAD),
         ("path", {"description": "Path for health checks"}, Kind.PAYLOAD),
@@ -438,20 +441,108 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
 
 
 @pytest.mark.parametrize(
-    ("key", "beside", "is_offered"),
+    ("tool", "key", "beside", "is_offered"),
     [
-        ("path", "repositoryId", True),
-        ("prefix", "bucket", True),
-        ("prefixes", "containerName", True),
-        ("prefix", "name", False),
-        ("item", "repositoryId", False),
-        ("path", "id", False),
+        ("get_tree", "path", "repositoryId", True),
+        ("create_wiki", "mappedPath", "repositoryId", True),
+        ("list_objects", "prefix", "bucket", True),
+        ("s3_ls", "prefix", "bucket", True),
+        ("list_objects", "prefixes", "containerName", True),
+        ("list_objects", "prefix", "name", False),
+        ("get_item", "item", "repositoryId", False),
+        ("read", "path", "id", False),
+        ("create_app", "source_dir", "github", True),
+        ("onedrive_list", "path", "name", True),
+        ("drive_list", "path", "name", False),
+        ("get_files", "mount_path", "name", False),
+        ("push_model", "folder_path", "repoId", False),
+        ("sharepoint_sync", "folder_path", "name", False),
+        ("install", "prefix", "container", False),
     ],
 )
-def test_what_may_be_elsewhere_may_be_the_top(key: str, beside: str, *, is_offered: bool) -> None:
-    node = shape({"properties": {key: _TEXT, beside: _TEXT}}).member(key)
+def test_what_may_be_elsewhere_may_be_the_top(
+    tool: str, key: str, beside: str, *, is_offered: bool
+) -> None:
+    schema: Json = {"properties": {key: {"type": "string"}, beside: {"type": "string"}}}
+    node = compile_schema(schema, {}, tool=tool).member(key)
     assert node.kind in {Kind.NEUTRAL, Kind.PATH}
     assert ("/" in node.values) is is_offered
+
+
+@pytest.mark.parametrize(
+    ("key", "described", "is_offered"),
+    [
+        ("path", "Path of the SharePoint site", True),
+        ("path", "Path such as /sites/default", False),
+        ("path", "The documentation path", False),
+        ("path", "Path in the repository", False),
+    ],
+)
+def test_what_is_described_as_elsewhere_is_the_top_of_a_drive_at_most(
+    key: str, described: str, *, is_offered: bool
+) -> None:
+    schema: Json = {"properties": {key: {"type": "string", "description": described}}}
+    node = compile_schema(schema, {}, tool="list_pages").member(key)
+    assert node.kind is Kind.NEUTRAL
+    assert ("/" in node.values) is is_offered
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ("git_repository", {"description": "Path to the repository"}),
+        ("repo_id", {"description": "ID or local folder"}),
+        ("github", {"type": "boolean"}),
+    ],
+)
+def test_a_repository_may_be_here(beside: str, said: JsonObject) -> None:
+    schema: Json = {"properties": {"source_dir": {"type": "string"}, beside: said}}
+    assert compile_schema(schema, {}, tool="list_files").member("source_dir").kind is Kind.PATH
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [("request", Kind.PAYLOAD), ("multipart", Kind.PATH), ("sources", Kind.PATH)],
+)
+def test_what_the_tool_names_is_not_for_all_objects_inside(owner: str, kind: Kind) -> None:
+    inner: JsonObject = {"properties": {"data": {"type": "object"}}}
+    schema: Json = {"properties": {"url": {"type": "string"}, owner: {"items": inner}}}
+    element = compile_schema(schema, {}, tool="http_request").member(owner).element()
+    assert element.member("data").member("path").kind is kind
+
+
+def test_each_of_a_shell_s_scripts_is_a_command() -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    for tool, kind in (("run_shell", Kind.COMMAND), ("list", Kind.NEUTRAL)):
+        compiled = compile_schema({"properties": {"scripts": texts}}, {}, tool=tool)
+        assert compiled.member("scripts").element().kind is kind
+
+
+def test_nothing_is_elsewhere_in_an_object_that_is_named_as_here() -> None:
+    path: JsonObject = {"properties": {"path": {"type": "string"}}}
+    listed: JsonObject = {"properties": {"files": {"items": path}}}
+    names: JsonObject = {"owner": {}, "repo": {}, "local": listed, "remote": listed}
+    compiled = compile_schema({"properties": names}, {}, tool="compare_files")
+    for name, kind in (("local", Kind.PATH), ("remote", Kind.NEUTRAL)):
+        element = compiled.member(name).member("files").element()
+        assert element.member("path").kind is kind
+
+
+def test_a_prefix_that_is_a_command_stays_one() -> None:
+    for key in ("prefix_command", "prefix"):
+        said: JsonObject = {"type": "string", "description": "Command to run before"}
+        schema: Json = {"properties": {"owner": {}, "repo": {}, "bucket": {}, key: said}}
+        assert compile_schema(schema, {}, tool="list").member(key).kind is Kind.COMMAND
+
+
+def test_arguments_of_a_program_are_none_of_a_statement() -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    hook: Json = {"properties": {"command": {"type": "string"}, "args": texts}}
+    schema: Json = {"properties": {"sql": {}, "args": texts, "hooks": {"items": hook}}}
+    compiled = compile_schema(schema, {}, tool="export_query")
+    assert compiled.member("args").element().kind is Kind.PAYLOAD
+    inner = compiled.member("hooks").element()
+    assert inner.member("args").element().kind is Kind.COMMAND
 
 
 def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
@@ -459,8 +550,9 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
     service = compile_schema(schema, {}, tool="compose_up").member("services").member("web")
     assert service.member("command").why == service.member("entrypoint").why == IN_CONTAINER
     assert service.member("env_file").kind is Kind.PATH
-    other = compile_schema(schema, {}, tool="run_all").member("services").member("web")
-    assert other.member("command").why != IN_CONTAINER
+    for tool in ("run_all", "process_compose_up"):
+        other = compile_schema(schema, {}, tool=tool).member("services").member("web")
+        assert other.member("command").why != IN_CONTAINER
 
 
 @pytest.mark.parametrize(
@@ -474,6 +566,7 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
         ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
         ("record", "event_data", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
+        ("invoke_function", "payload", "function_name", Kind.PATH),
         ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
         ("k8s_apply", "manifests", "kind", Kind.PAYLOAD),
         ("manage_resource", "body", "kind", Kind.PATH),
@@ -510,6 +603,22 @@ def test_a_session_may_tell_of_a_terminal() -> None:
         session: JsonObject = {"type": "string", "description": described}
         schema: Json = {"properties": {"session_id": session, "text": {"type": "string"}}}
         assert compile_schema(schema, {}, tool="paste").member("text").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "kind"),
+    [
+        ("k8s_apply", "manifests", Kind.NEUTRAL),
+        ("kubectl_run", "spec", Kind.NEUTRAL),
+        ("upsert_documents", "documents", Kind.WEAK),
+    ],
+)
+def test_a_text_in_a_list_for_another_place_may_be_a_file(tool: str, key: str, kind: Kind) -> None:
+    texts: JsonObject = {"type": "array", "items": {"type": "string"}}
+    schema: Json = {"properties": {"collection": {"type": "string"}, key: texts}}
+    element = compile_schema(schema, {}, tool=tool).member(key).element()
+    assert element.kind is kind
+    assert element.member("path").kind is Kind.PAYLOAD
 
 
 def test_values_for_a_cluster_may_be_files() -> None:
