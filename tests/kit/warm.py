@@ -103,6 +103,7 @@ class WarmServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=files,
+                process_group=0,  # Ctrl-C is for the tests, which end it
             )
         return self._control
 
