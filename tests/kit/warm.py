@@ -87,7 +87,8 @@ class WarmServer:
 
     def _started(self) -> socket.socket:
         self._control, theirs = socket.socketpair()
-        self._folder = Path(tempfile.mkdtemp())
+        folder = None if len(tempfile.gettempdir()) < 80 else "/tmp"  # noqa: S108 - a new one in it
+        self._folder = Path(tempfile.mkdtemp(dir=folder))  # a socket's address has no long path
         with theirs, socket.socket(socket.AF_UNIX) as door:
             place = str(self._folder / "door")
             door.bind(place)
@@ -103,6 +104,7 @@ class WarmServer:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 pass_fds=files,
+                process_group=0,  # Ctrl-C is for the tests, which end it
             )
         return self._control
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ def test_a_wrapped_command_has_a_hub_of_its_own(tmp_path: Path) -> None:
             assert client.end() == 0
             assert "attached" in client.errors()
     running = json.loads(run("status", "--json", cwd=tmp_path).stdout)["hubs"]
-    (hub,) = [one for one in running if " ".join(RECORDER) in one["serves"]]
+    (hub,) = [one for one in running if shlex.join(RECORDER) in one["serves"]]
     os.kill(hub["pid"], signal.SIGTERM)
 
 

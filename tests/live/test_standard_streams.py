@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import pytest
 
-from tests.kit.warm import ROOTS_HUB, WARM_HUB, popen
+from tests.kit.warm import IS_POSSIBLE, ROOTS_HUB, WARM_HUB, popen
 from tests.live.programs import RECORDER, SOON, call, connected, environment, http_hub
 
 WRAP = [ROOTS_HUB, "wrap", "--", *RECORDER]
@@ -177,6 +177,16 @@ def test_what_cannot_be_written_shows_in_the_exit_code(
         with popen([hub, "--version"], stdout=full, stderr=file) as ended:
             assert ended.wait(SOON) == 120
     assert "No space left on device" in other.read_text()
+
+
+@pytest.mark.skipif(not IS_POSSIBLE, reason="no hub is forked here")
+def test_ctrl_c_does_not_end_what_hubs_are_forked_from(tmp_path: Path) -> None:
+    """The tests end it, and with it all that it has forked; who is interrupted may go on."""
+    with popen([WARM_HUB, "run"], cwd=tmp_path, stdin=subprocess.PIPE) as hub:
+        group = os.getpgid(hub.pid)
+        assert hub.stdin is not None
+        hub.stdin.close()
+    assert group != os.getpgrp()
 
 
 def test_what_stands_in_for_no_uvloop_does(env: dict[str, str]) -> None:

@@ -322,8 +322,8 @@ def _without_name(listen: Listen) -> Iterator[str]:
 def _more_than_run(config: HubConfig) -> Iterator[str]:
     """Yield that a client's first lists lack servers, as not all may run at a time."""
     many, own = len(config.servers), config.max_children_per_session
-    key = "max_children" if own is None else "max_children_per_session"
     most = min(config.max_children, own or config.max_children)
+    key = "max_children" if most == config.max_children else "max_children_per_session"
     if many > most:
         yield (
             f"{key}: of {many} servers at most {most} run for a client at a time, so its first "

@@ -52,7 +52,7 @@ from hub.specs import RemoteTarget, ServerSpec
 _WILD, _URL = "*?[", "://"
 
 
-_WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:\\")
+_WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]")
 _SCRIPT: Final = re.compile(rb"#![ \t]*(/[^\s\0]+)")
 _FIRST_LINE: Final = 256
 

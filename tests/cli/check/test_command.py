@@ -466,6 +466,10 @@ def test_a_provider_that_lets_in_everybody_gets_a_hint(
         ({}, None),
         ({"max_children": 2}, "hint: max_children: of 3 servers at most 2 run"),
         ({"max_children_per_session": 1}, "hint: max_children_per_session: of 3 servers at most 1"),
+        (
+            {"max_children": 2, "max_children_per_session": 9},
+            "hint: max_children: of 3 servers at most 2 run",
+        ),
     ],
 )
 def test_more_servers_than_may_run_get_a_hint(
@@ -623,6 +627,11 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
     (
         {"command": r"C:\Program Files\nodejs\npx.cmd"},
         r"there is no program 'TOP/C:\\Program Files\\nodejs\\npx.cmd'. "
+        "That is a path of Windows: write the path of the program on this machine.",
+    ),
+    (
+        {"command": "c:/nodejs/npx.cmd"},
+        "there is no program 'TOP/c:/nodejs/npx.cmd'. "
         "That is a path of Windows: write the path of the program on this machine.",
     ),
     (
