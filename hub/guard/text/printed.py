@@ -319,9 +319,11 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
     return f"{path}/.." if is_known and "{}" not in path else None
 
 
-def texts_run(scripts: list[Script]) -> Iterator[str]:
+def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
+        lines = [command[one.start : one.end] for one in script.documents]
+        yield from _run_by_code(lines)
         takers = [one for one in script.commands if _takes_printed(one)]
         is_piped = any(one.before == "|" for one in takers)
         for one in script.commands:
@@ -335,8 +337,12 @@ def texts_run(scripts: list[Script]) -> Iterator[str]:
                 put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
                 yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
-            for run in (of for word in words for of in _RUN_BY_CODE.finditer(word)):
-                yield run[run.lastindex or 0]
+            yield from _run_by_code(words)
+
+
+def _run_by_code(texts: list[str]) -> Iterator[str]:
+    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
+        yield run[run.lastindex or 0]
 
 
 def _takes_printed(command: SimpleCommand) -> bool:
