@@ -1334,6 +1334,12 @@ WRITTEN_OUT = [
     "cd src && cat > x <<'EOF'\nhello\n EOF\nEOF\ncat ../leak",
 ]
 PRINTED = [
+    'ls -la | while read -r line; do echo "$line"; done',
+    "ls -a | grep -v x | xargs -n 1 echo",
+    'env | sort | while IFS= read -r l; do echo "$l"; done',
+    'echo "* @team" > CODEOWNERS && ./gradlew check',
+    'echo "Disallow: /" > robots.txt && bash src/build.sh',
+    "set -e; export JAVA_HOME=/usr/lib/jvm/x; ./gradlew test",
     "cat $(git rev-parse --git-dir)/HEAD",
     "OUT=build/x/y; mkdir -p $(dirname $OUT)",
     "f=$PWD/src/a.py; ls $(dirname $f)",
@@ -1349,6 +1355,11 @@ PRINTED = [
     "echo ${PATH//:/ }",
 ]
 PRINTED_OUT = [
+    "ls -a | while read a; do echo $a/*; done",
+    "ls -a | while read a; do echo $a; done | xargs ls",
+    "ls -a | while read a; do echo $a; done\nls -a | while read a; do ls $a; done",
+    "ls -a | xargs echo | xargs ls",
+    "printenv HOME | xargs ls",
     'cd "$(dirname "$0")/.." && npm test',
     "cat $(dirname $(realpath build/out))/x",
     "cat $(realpath ..)/private/x",

@@ -38,17 +38,22 @@ _LIKE_DIRNAME = re.compile(
 _CHANGES = re.compile(
     r"(?P<reversed>rev)|base64 (?:-d|-D|--decode)(?P<base64>)|(?P<hex>xxd (?:-r -p|-p -r|-rp))"
     r"|tr (['\"]?)(?P<from>[^\s'\"\\\[-]+)\4 (['\"]?)(?P<to>[^\s'\"\\\[-]+|/)\6"
-    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -c ?(?P<start>[1-9]\d{0,3})-"
+    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -[bc] ?(?P<start>[1-9]\d{0,3})-"
     r"|sed (?:-[Er] )?(['\"]?)s(.)(?P<old>[\w /:@,=-]+)\12(?P<new>[\w ./:@,=-]*)\12(?P<all>g?)\11"
 )
 """A filter that makes of a text another one that is known."""
 _UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
 _NO_PATH = re.compile(r"[^\w./:@%+=~-]")
 _OPENS_PRINTED = re.compile(
-    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs|parallel|(?:[akz]|ba|da|fi)?sh|source|\.|while|read"
-    r"|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
+    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs(?!(?: -\w+| \d+)* (?:echo|printf)\b)|parallel"
+    r"|(?:[akz]|ba|da|fi)?sh|source|\.|while|read|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
 )
 """What may open the words of a text, or run it."""
+_ONE_TEXT = re.compile(r"echo (['\"])([^'\"$`\\]*)\1")
+_ONLY_PRINTS = re.compile(
+    r"[;\n]\s*do\s+(?:echo|printf) [^;|&<>`()\n*?\[{~]{0,512}[;\n]\s*done\s*(?:\Z|&&|[;\n]\s*\w)"
+)
+"""The rest of a loop that opens nothing: `while read x; do echo "$x"; done`."""
 _PRINTS_FOLDERS = re.compile(
     r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
 )
@@ -154,7 +159,10 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
 def _handed_on(pipe: re.Match[str], held: Mapping[str, str]) -> str:
     """Return a pipe of commands, with the path before it that its first ones hand on to others."""
     first, *others = _PIPE.split(pipe[0])
-    given = printed = _of_one(first.replace("%s\\n", "%s"), held) or ""
+    printed = _of_one(_ONE_TEXT.sub(r"echo \2", first.replace("%s\\n", "%s")), held) or ""
+    given = "" if first.lstrip()[:8] == "printenv" else printed
+    if _ONLY_PRINTS.match(pipe.string, pipe.end()):
+        others = [one for one in others if "while" not in one]
     if any(map(_OPENS_PRINTED.match, others)) and _PRINTS_FOLDERS.match(first.strip()):
         printed = "~" if "env" in first else ".."
     for other in others:
@@ -263,11 +271,16 @@ def told_by(name: str, words: list[str]) -> str | None:
     number = len(_PLACES.findall(form))
     rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
     texts = iter(rest)
-    told = _PLACES.sub(lambda of: "" if of[1] else next(texts, ""), form * rounds)
+    told = _PLACES.sub(lambda of: _cut(next(texts, ""), of), form * rounds)
     return None if "%" in _PLACES.sub("", form) else told.strip()
 
 
-_PLACES = re.compile(r"%[-+ #0]*\d*(\.0)?(?:\.\d+)?[sbqc]")
+def _cut(text: str, place: re.Match[str]) -> str:
+    """Return what a place in a format takes of a text."""
+    return text[:1] if place[2] == "c" else text[: int(place[1] or 0)] if place[1] else text
+
+
+_PLACES = re.compile(r"%[-+ #0]*\d*(?:\.(\d{1,4}))?([sbqc])")
 _MOST_WORDS = 64
 
 
@@ -330,7 +343,8 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
             words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
             signs = {word.operator for word in one.words}
             given = [word.text for word in one.words if word.operator == "<<<"]
-            prints = words[:1] and words[0] in _PRINTS and (is_piped or ">" in "".join(signs))
+            goes_on = is_piped or (">" in "".join(signs) and not _stays(one, script))
+            prints = words[:1] and words[0] in _PRINTS and goes_on
             if takers and (prints or given):
                 yield f"xargs {' '.join(given or words[1:])}"
             if (takers or one.depth) and "sed" in words:
@@ -338,6 +352,26 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
                 yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
             yield from _run_by_code(words)
+
+
+def _stays(command: SimpleCommand, script: Script) -> bool:
+    """Return whether no other command opens the file that one writes: their words do not name it.
+
+    Programs that are not known may hand it on, and so may wildcards.
+    """
+    files = [word.text for word in command.words if word.operator[:1] == ">"]
+    name = files[0].rpartition("/")[2] if len(files) == 1 else ""
+    others = [one for one in script.commands if one is not command]
+    texts = "\n".join(word.text for one in others for word in one.words)
+    known = (
+        one.before != "|" and one.given and _KEEPS_FILES.match(one.given[0].text) for one in others
+    )
+    is_named = name in _QUOTES.sub("", texts) or _MAY_NAME.search(texts)
+    return bool(name) and not is_named and all(known)
+
+
+_KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
+_QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
 
 
 def _run_by_code(texts: list[str]) -> Iterator[str]:

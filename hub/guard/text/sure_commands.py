@@ -241,7 +241,7 @@ _SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
 _HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
 RUNS_SCRIPTS = re.compile(
     r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
-    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)|<\w*\*[^<>\s]*>"
+    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)|<\w*\*[^<>\s]*>|\bchr\(\d"
     r"|(?:^|[;&|\n])[^\S\n]*(?:\.|make\b)",
     re.IGNORECASE,
 )
