@@ -95,7 +95,7 @@ _CLIMBS = re.compile(
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
 
-_PRINTS = frozenset({"echo", "printf"})
+_PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
 _RUN_BY_CODE = re.compile(
@@ -335,15 +335,23 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
 def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
-        lines = [command[one.start : one.end] for one in script.documents]
-        yield from _run_by_code(lines)
+        yield from _run_by_code([command[one.start : one.end] for one in script.documents])
         takers = [one for one in script.commands if _takes_printed(one)]
         is_piped = any(one.before == "|" for one in takers)
+        opened = _names_opened(script) if takers else None
+        saves = any(
+            one.before == "|" and any(word.text in _SAVE for word in one.given[:1])
+            for one in script.commands
+        )
         for one in script.commands:
             words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
             signs = {word.operator for word in one.words}
             given = [word.text for word in one.words if word.operator == "<<<"]
-            goes_on = is_piped or (">" in "".join(signs) and not _stays(one, script))
+            goes_on = (
+                is_piped
+                or (saves and one.after == "|")
+                or (">" in "".join(signs) and not _stays(one, opened))
+            )
             prints = words[:1] and words[0] in _PRINTS and goes_on
             if takers and (prints or given):
                 yield f"xargs {' '.join(given or words[1:])}"
@@ -354,23 +362,32 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
             yield from _run_by_code(words)
 
 
-def _stays(command: SimpleCommand, script: Script) -> bool:
-    """Return whether no other command opens the file that one writes: their words do not name it.
+def _names_opened(script: Script) -> str | None:
+    """Return the words of all commands that print nothing; None if they may open any file.
 
-    Programs that are not known may hand it on, and so may wildcards.
+    Programs that are not known may hand a file on to others, and so may wildcards.
     """
+    texts = list[str]()
+    for one in script.commands:
+        program = one.given[0].text if one.given else ""
+        words = [word.text for word in one.words]
+        is_known = _KEEPS_FILES.match(program) is not None and one.before != "|"
+        if not is_known or (program in _PRINTS and _COMPUTES.search(" ".join(words))):
+            return None
+        texts += words if program not in _PRINTS else ()
+    opened = "\n".join(texts)
+    return None if _MAY_NAME.search(opened) else _QUOTES.sub("", opened)
+
+
+def _stays(command: SimpleCommand, opened: str | None) -> bool:
+    """Return whether no other command names the file that one writes."""
     files = [word.text for word in command.words if word.operator[:1] == ">"]
     name = files[0].rpartition("/")[2] if len(files) == 1 else ""
-    others = [one for one in script.commands if one is not command]
-    texts = "\n".join(word.text for one in others for word in one.words)
-    known = (
-        one.before != "|" and one.given and _KEEPS_FILES.match(one.given[0].text) for one in others
-    )
-    is_named = name in _QUOTES.sub("", texts) or _MAY_NAME.search(texts)
-    return bool(name) and not is_named and all(known)
+    return bool(name) and opened is not None and name not in opened
 
 
 _KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
+_COMPUTES = re.compile(r"\$\(|[<>]\(|`")
 _QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
 
 

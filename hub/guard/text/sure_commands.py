@@ -382,6 +382,10 @@ def harm_of(command: SimpleCommand) -> int:
     return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else ANY
 
 
+_OUTPUT = re.compile(r"-\w*o|--o")
+"""Perhaps an option before a file that is written: `git diff --output=x`."""
+
+
 def may_hinder(command: SimpleCommand) -> bool:
     """Return whether a `mkdir` behind a command may fail: a file has the name, or none is found."""
     words = [word.raw for word in command.given]
@@ -390,6 +394,6 @@ def may_hinder(command: SimpleCommand) -> bool:
     return (
         harm_of(command) == ANY
         or not {"touch", "tee", "curl", "printf"}.isdisjoint(words)
-        or any("PATH" in word.text for word in command.words)
+        or any("PATH" in word.text or _OUTPUT.match(word.text) for word in command.words)
         or any(word.operator and word.text not in {"/dev/null", "1", "2"} for word in command.words)
     )
