@@ -514,6 +514,11 @@ def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
 
 
 MOVED = [
+    "mv $PWD/in/back y; cat y/private/secret.txt",
+    'mv "${PWD}/in/back" y; cat y/private/secret.txt',
+    'perl -e \'rename "in/back", "y"\'; cat y/private/secret.txt',
+    "python3 -c \"import pathlib as p; p.Path('in/back').rename('y')\"; cat y/private/secret.txt",
+    "python3 -c \"import os; os.link('in/back','y',follow_symlinks=0)\"; cat y/private/secret.txt",
     "mv in/b* y; cat y/private/secret.txt",
     "mv in/{back,none} y 2>&-; mv in/back y; cat y/private/secret.txt",
     "cp -a in/. .; cat back/private/secret.txt",
