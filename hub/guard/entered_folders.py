@@ -26,6 +26,7 @@ from hub.guard.text.sure_commands import (
     SET_BEFORE,
     harm_of,
     is_literal,
+    may_hinder,
     renames_programs,
     sure_script,
 )
@@ -169,6 +170,7 @@ class _Walk:
                 found += _climbs_of(one, at, first) if start not in ([], ["."]) else ()
                 if words:
                     self._run(one, words)
+                self._is_odd = self._is_odd or may_hinder(one)
         except _LostError:
             return None if any(one.word in LOOPS for one in self._open) else found
         return found
@@ -289,8 +291,6 @@ class _Walk:
         rest = _NONE if ends and is_plain else self._entry
         sign = self._sign
         self._end(rest, rest, command.after)
-        if not (program == "rm" and all(map(is_literal, words))):
-            self._is_odd = self._is_odd or harm_of(command) == ANY
         self._harm = max(self._harm, harm_of(command))
         self._made = {one: max(harm, harm_of(command)) for one, harm in self._made.items()}
         is_run = sign in {";", "\n"} and command.after not in {"|", "&"}

@@ -61,7 +61,12 @@ _MOVES_FOUND = re.compile(
 )
 """The same of what is found."""
 _NEXT_COMMAND = re.compile(r"(?<!\\)[;&|\n)]+\s*\w")
-_MOVED_BY_CODE = re.compile(r"\b(?:rename\w*|move|replace)\(\s*[frb]?['\"]([^'\"]{1,512})['\"]")
+_MOVED_BY_CODE = re.compile(
+    r"\b(?:(?:rename\w*|move|replace|link)[\s(]{1,8}"
+    r"|Path\((?=['\"][^'\"]{1,512}['\"]\)\.re(?:name|place)\b))"
+    r"[frb]?['\"]([^'\"]{1,512})['\"]"
+)
+_FROM_HERE = re.compile(r"(?:\$(?:PWD|\{PWD\}|\(pwd\))|`pwd`|~\+)/")
 _MOST_SEEN, _SELDOM_LINKED = 256, frozenset({"node_modules", ".git", ".venv"})
 
 
@@ -217,6 +222,7 @@ class LocalPaths(Struct, frozen=True):
 
     def _is_link(self, word: str) -> bool:
         """Return whether a word without a slash behind it is a link to a directory."""
+        word = _FROM_HERE.sub("./", word, 1)
         above, _, name = word.rpartition("/")
         if not name.strip("."):
             return False

@@ -353,6 +353,26 @@ READING = [
     "sed 's#.*#../private/secret.txt#' a.txt | xargs cat",
     "cat $(sed s/.*/../ a.txt)/private/secret.txt",
     "cat `date +%t../private/secret.txt`",
+    "cat $(printf '%c%c/private/secret.txt' .. ..)",
+    "cat $(printf %.2s ..abc)/private/secret.txt",
+    "cat $(echo ab../private/secret.txt | cut -b3-)",
+    "rev <<< 'txt.terces/etavirp/.. tac' | sh",
+    "python3 -c \"print(open(chr(46)*2+'/private/secret.txt').read())\"",
+    "echo 'cat l*' > x; sh x",
+    "echo 'cat l*' | tee x; sh x",
+    "echo 'cat l*' | cat > x; sh x",
+    "echo 'cat l*' > xy; echo \"$(sh xy)\"; sh q",
+    "while read a; do cat $a$a/private/secret.txt; done <<< .",
+    'IFS=q read a b <<< ".q./private/secret.txt"; cat $a$b',
+    'IFS=q; x=".q./private/secret.txt"; set -- $x; cat $1$2',
+    'IFS=; set -- . .; cat "$*/private/secret.txt"',
+    "echo 'cat l*' > xy; sh ./x\"y\"",
+    "echo 'cat l*' > xy; bash -c '. ./x\"y\"'",
+    "echo 'cat l*' > xy; mkdir d; sh ?y",
+    "echo 'cat l*' > xy; cp -r . d; sh d/xy",
+    "echo 'cat l*' > xy; bash -c 'cat -s <xy | sh'",
+    "echo 'cat l*' > xy; grep -h l. . -r --include=[x]y | sh",
+    "y=xy; echo 'cat l*' > xy; sh $y",
 ]
 QUOTED = [
     ".''./private/secret.txt",
@@ -494,6 +514,11 @@ def test_a_mount_of_the_whole_disk_is_refused_however_it_is_spelled(
 
 
 MOVED = [
+    "mv $PWD/in/back y; cat y/private/secret.txt",
+    'mv "${PWD}/in/back" y; cat y/private/secret.txt',
+    'perl -e \'rename "in/back", "y"\'; cat y/private/secret.txt',
+    "python3 -c \"import pathlib as p; p.Path('in/back').rename('y')\"; cat y/private/secret.txt",
+    "python3 -c \"import os; os.link('in/back','y',follow_symlinks=0)\"; cat y/private/secret.txt",
     "mv in/b* y; cat y/private/secret.txt",
     "mv in/{back,none} y 2>&-; mv in/back y; cat y/private/secret.txt",
     "cp -a in/. .; cat back/private/secret.txt",

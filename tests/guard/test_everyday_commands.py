@@ -346,6 +346,11 @@ TOP = [
     "echo $(( $(ls / x) / 2 ))",
     "echo $(( $(ls $(true) / x) / 2 ))",
     "JAVA_HOME=/usr; ls $JAVA_HOME",
+    "JAVA_HOME=/usr bash -c 'ls $JAVA'_HOME",
+    'X_HOME=/usr sh -c "ls \\$X""_HOME"',
+    "X_HOME=/usr node -p \"fs.readdirSync(Object.values(process['env'])[0])\"",
+    "X_HOME=/usr awk 'BEGIN { for (k in ENVIRON) system(\"ls \" ENVIRON[k]) }'",
+    "X_HOME=/usr python3 -c 'import os; print([os.listdir(x) for x in os.environ.values()])'",
     "JAVA_HOME=/usr; env | grep HOME= | cut -d= -f2 | xargs ls",
     "IFS=: read -r p <<< /; ls $p",
 ]
@@ -641,6 +646,10 @@ FOUND = [
     "cat > b.txt <<EOF\nl* and *\nEOF",
 ]
 FOUND_OUT = [
+    "sqlite3 a.db <<'E'\n.once |cat *\nselect 1;\nE",
+    "perl <<'E'\nfor (<*>) { open F, $_; print <F> }\nE",
+    "perl <<'E'\nsystem(\"cat l*\");\nE",
+    "out=1; echo $((${x:=build/out})); ls $x",
     "sort l*",
     "cat lea?",
     "cat [l]eak",
@@ -1206,6 +1215,15 @@ ENTERED_OUT = [
     "true || mkdir new; cd new; ls ..",
     "mkdir new > none/x; cd new; ls ..",
     "umask 777; mkdir new; cd new; ls ..",
+    "echo > new; mkdir new; cd new; ls ..",
+    "cd . > new; mkdir new; cd new; ls ..",
+    "for x in a; do ls; done > new; mkdir new; cd new; ls ..",
+    "cd .; touch new; mkdir new; cd new; ls ..",
+    "true | tee new; mkdir new; cd new; ls ..",
+    "cd .; git diff --output=new; mkdir new; cd new; ls ..",
+    "PATH=x; mkdir new; cd new; echo ../*",
+    "export PATH=x; mkdir new; cd new; echo ../*",
+    "echo $((PATH=5)); mkdir new; cd new; echo ../*",
     "git pull . x; cd src; ls; cd ..",
     "mkdir build && cd build; ls ..",
     "mkdir build & cd build; ls ../..",
@@ -1318,6 +1336,12 @@ WRITTEN_OUT = [
     "cd src && cat > x <<'EOF'\nhello\n EOF\nEOF\ncat ../leak",
 ]
 PRINTED = [
+    'ls -la | while read -r line; do echo "$line"; done',
+    "ls -a | grep -v x | xargs -n 1 echo",
+    'env | sort | while IFS= read -r l; do echo "$l"; done',
+    'echo "* @team" > CODEOWNERS && ./gradlew check',
+    'echo "Disallow: /" > robots.txt && bash src/build.sh',
+    "set -e; export JAVA_HOME=/usr/lib/jvm/x; ./gradlew test",
     "cat $(git rev-parse --git-dir)/HEAD",
     "OUT=build/x/y; mkdir -p $(dirname $OUT)",
     "f=$PWD/src/a.py; ls $(dirname $f)",
@@ -1333,6 +1357,11 @@ PRINTED = [
     "echo ${PATH//:/ }",
 ]
 PRINTED_OUT = [
+    "ls -a | while read a; do echo $a/*; done",
+    "ls -a | while read a; do echo $a; done | xargs ls",
+    "ls -a | while read a; do echo $a; done\nls -a | while read a; do ls $a; done",
+    "ls -a | xargs echo | xargs ls",
+    "printenv HOME | xargs ls",
     'cd "$(dirname "$0")/.." && npm test',
     "cat $(dirname $(realpath build/out))/x",
     "cat $(realpath ..)/private/x",

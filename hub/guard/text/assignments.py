@@ -143,7 +143,8 @@ def _values_in(command: str) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     commands = parsed(command).commands
     functions = {one.words[0].text for one in commands if one.after == "(" and one.words}
-    printed = list[str]()
+    ends = [one for one in commands if one.words and one.words[0].raw == "done"]
+    printed = [word.text for one in ends for word in one.words if word.operator == "<<<"]
     for one in commands:
         for name, texts, is_added in _given_by(one, functions, printed):
             known = found.setdefault(name, [])
@@ -157,7 +158,9 @@ def _values_in(command: str) -> dict[str, list[str]]:
     if signs := {*"".join(told.get("IFS", ()))} - {*" \t\n"}:  # a shell splits values there
         split = str.maketrans(dict.fromkeys(signs, " "))
         for name, texts in told.items():
-            told[name] = list(dict.fromkeys((*texts, *(text.translate(split) for text in texts))))
+            parts = [text.translate(split) for text in texts]
+            parts += [one for text in parts for one in text.split()]
+            told[name] = list(dict.fromkeys((*texts, *parts)))
     return {name: texts for name, texts in told.items() if texts}
 
 
@@ -191,7 +194,7 @@ def _given_to(
     first = next((word for word in words if not _ASSIGNED.match(word)), "")
     at = words.index(first) + 1 if first else 0
     if first == "set" or first in functions:
-        yield "@", [text for text in words[at:] if text != "--"], False
+        yield "@", _and_joined([text for text in words[at:] if text != "--"]), False
     if first == "printf" and words[at : at + 1] == ["-v"]:
         name, *told = words[at + 1 :] or [""]
         yield name, [*told, told_by("printf", told) or ""], False
@@ -207,8 +210,12 @@ def _elements(value: str) -> list[str]:
     if value[:1] != "(":
         return [_FROM_HERE.split(value)[0]]
     inner = parsed(value[1:-1]).commands
-    elements = [_ELEMENT.sub("", word.text) for one in inner for word in one.given]
-    joined = "".join(elements)  # as by `${x[*]}`
+    return _and_joined([_ELEMENT.sub("", word.text) for one in inner for word in one.given])
+
+
+def _and_joined(elements: list[str]) -> list[str]:
+    """Return elements, and all in one as by `${x[*]}` if only that leads up."""
+    joined = "".join(elements)
     climbs = ".." in joined and not any(".." in one for one in elements)
     return [*elements, joined] if climbs else elements
 

@@ -175,7 +175,7 @@ def words_of(command: str, scripts: Iterable[Script], *, starts: bool) -> Iterat
     # The lines of a document and the elements of a list are no commands.
     may_run = "<<" not in command and "=(" not in command
     signs = RUNS_SCRIPTS.finditer(command) if "<<" in command else ()
-    last_run = max((command.rfind("$("), *(one.start() for one in signs)))
+    last_run = max((command.rfind("$("), *(one.end() - 1 for one in signs)))
     for script in scripts:
         piped = (one.words[-1:] for one in script.commands if one.after == "|")
         pipes = any(word.raw in _ENDS for words in piped for word in words)
@@ -247,9 +247,9 @@ def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Itera
         yield from (f"xargs {one}" for one in joined)
     if _INNER_SHELL.search(command) is None:
         return
-    for scripts in spellings.values():
+    for spelling, scripts in spellings.items():
         yield from _with_arguments(scripts)
-        yield from texts_run(scripts)
+        yield from texts_run(spelling, scripts)
         is_shell = is_variable = waits = runs = False
         for word in _words_and_ends(scripts):
             if word is None:

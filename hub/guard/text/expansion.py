@@ -69,8 +69,10 @@ _INSTALLED = re.compile(
 )
 """Where a program is installed, as in `JAVA_HOME=/usr/lib/jvm/x ./gradlew build`."""
 _READS_VARIABLES = re.compile(
-    r"xargs|parallel|printenv|\b(?:read|eval|declare|set|compgen)\b|\$[({!]|`"
+    r"xargs|parallel|printenv|\b(?:read|eval|declare|set(?! -[eux])|compgen|system)\b|\$[({!'\"$]|`"
+    r"|\\[$0-7x]|'[^'\n]{0,512}\$|sh +-\w*c\b|\| *\w*sh\b|environ|getenv|process\W{1,4}env|ENV"
 )
+"""Signs that variables are read under names that do not stand there: `sh -c 'ls $JAVA'_HOME`."""
 _MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
 _OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
 """A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""

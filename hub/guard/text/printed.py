@@ -38,17 +38,22 @@ _LIKE_DIRNAME = re.compile(
 _CHANGES = re.compile(
     r"(?P<reversed>rev)|base64 (?:-d|-D|--decode)(?P<base64>)|(?P<hex>xxd (?:-r -p|-p -r|-rp))"
     r"|tr (['\"]?)(?P<from>[^\s'\"\\\[-]+)\4 (['\"]?)(?P<to>[^\s'\"\\\[-]+|/)\6"
-    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -c ?(?P<start>[1-9]\d{0,3})-"
+    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -[bc] ?(?P<start>[1-9]\d{0,3})-"
     r"|sed (?:-[Er] )?(['\"]?)s(.)(?P<old>[\w /:@,=-]+)\12(?P<new>[\w ./:@,=-]*)\12(?P<all>g?)\11"
 )
 """A filter that makes of a text another one that is known."""
 _UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
 _NO_PATH = re.compile(r"[^\w./:@%+=~-]")
 _OPENS_PRINTED = re.compile(
-    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs|parallel|(?:[akz]|ba|da|fi)?sh|source|\.|while|read"
-    r"|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
+    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs(?!(?: -\w+| \d+)* (?:echo|printf)\b)|parallel"
+    r"|(?:[akz]|ba|da|fi)?sh|source|\.|while|read|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
 )
 """What may open the words of a text, or run it."""
+_ONE_TEXT = re.compile(r"echo (['\"])([^'\"$`\\]*)\1")
+_ONLY_PRINTS = re.compile(
+    r"[;\n]\s*do\s+(?:echo|printf) [^;|&<>`()\n*?\[{~]{0,512}[;\n]\s*done\s*(?:\Z|&&|[;\n]\s*\w)"
+)
+"""The rest of a loop that opens nothing: `while read x; do echo "$x"; done`."""
 _PRINTS_FOLDERS = re.compile(
     r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
 )
@@ -90,7 +95,7 @@ _CLIMBS = re.compile(
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
 
-_PRINTS = frozenset({"echo", "printf"})
+_PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
 _RUN_BY_CODE = re.compile(
@@ -154,7 +159,10 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
 def _handed_on(pipe: re.Match[str], held: Mapping[str, str]) -> str:
     """Return a pipe of commands, with the path before it that its first ones hand on to others."""
     first, *others = _PIPE.split(pipe[0])
-    given = printed = _of_one(first.replace("%s\\n", "%s"), held) or ""
+    printed = _of_one(_ONE_TEXT.sub(r"echo \2", first.replace("%s\\n", "%s")), held) or ""
+    given = "" if first.lstrip()[:8] == "printenv" else printed
+    if _ONLY_PRINTS.match(pipe.string, pipe.end()):
+        others = [one for one in others if "while" not in one]
     if any(map(_OPENS_PRINTED.match, others)) and _PRINTS_FOLDERS.match(first.strip()):
         printed = "~" if "env" in first else ".."
     for other in others:
@@ -263,11 +271,16 @@ def told_by(name: str, words: list[str]) -> str | None:
     number = len(_PLACES.findall(form))
     rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
     texts = iter(rest)
-    told = _PLACES.sub(lambda of: "" if of[1] else next(texts, ""), form * rounds)
+    told = _PLACES.sub(lambda of: _cut(next(texts, ""), of), form * rounds)
     return None if "%" in _PLACES.sub("", form) else told.strip()
 
 
-_PLACES = re.compile(r"%[-+ #0]*\d*(\.0)?(?:\.\d+)?[sbqc]")
+def _cut(text: str, place: re.Match[str]) -> str:
+    """Return what a place in a format takes of a text."""
+    return text[:1] if place[2] == "c" else text[: int(place[1] or 0)] if place[1] else text
+
+
+_PLACES = re.compile(r"%[-+ #0]*\d*(?:\.(\d{1,4}))?([sbqc])")
 _MOST_WORDS = 64
 
 
@@ -319,24 +332,68 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
     return f"{path}/.." if is_known and "{}" not in path else None
 
 
-def texts_run(scripts: list[Script]) -> Iterator[str]:
+def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
+        yield from _run_by_code([command[one.start : one.end] for one in script.documents])
         takers = [one for one in script.commands if _takes_printed(one)]
         is_piped = any(one.before == "|" for one in takers)
+        opened = _names_opened(script) if takers else None
+        saves = any(
+            one.before == "|" and any(word.text in _SAVE for word in one.given[:1])
+            for one in script.commands
+        )
         for one in script.commands:
             words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
             signs = {word.operator for word in one.words}
             given = [word.text for word in one.words if word.operator == "<<<"]
-            prints = words[:1] and words[0] in _PRINTS and (is_piped or ">" in "".join(signs))
+            goes_on = (
+                is_piped
+                or (saves and one.after == "|")
+                or (">" in "".join(signs) and not _stays(one, opened))
+            )
+            prints = words[:1] and words[0] in _PRINTS and goes_on
             if takers and (prints or given):
                 yield f"xargs {' '.join(given or words[1:])}"
             if (takers or one.depth) and "sed" in words:
                 put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
                 yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
-            for run in (of for word in words for of in _RUN_BY_CODE.finditer(word)):
-                yield run[run.lastindex or 0]
+            yield from _run_by_code(words)
+
+
+def _names_opened(script: Script) -> str | None:
+    """Return the words of all commands that print nothing; None if they may open any file.
+
+    Programs that are not known may hand a file on to others, and so may wildcards.
+    """
+    texts = list[str]()
+    for one in script.commands:
+        program = one.given[0].text if one.given else ""
+        words = [word.text for word in one.words]
+        is_known = _KEEPS_FILES.match(program) is not None and one.before != "|"
+        if not is_known or (program in _PRINTS and _COMPUTES.search(" ".join(words))):
+            return None
+        texts += words if program not in _PRINTS else ()
+    opened = "\n".join(texts)
+    return None if _MAY_NAME.search(opened) else _QUOTES.sub("", opened)
+
+
+def _stays(command: SimpleCommand, opened: str | None) -> bool:
+    """Return whether no other command names the file that one writes."""
+    files = [word.text for word in command.words if word.operator[:1] == ">"]
+    name = files[0].rpartition("/")[2] if len(files) == 1 else ""
+    return bool(name) and opened is not None and name not in opened
+
+
+_KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
+_COMPUTES = re.compile(r"\$\(|[<>]\(|`")
+_QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
+
+
+def _run_by_code(texts: list[str]) -> Iterator[str]:
+    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
+        yield run[run.lastindex or 0]
 
 
 def _takes_printed(command: SimpleCommand) -> bool:

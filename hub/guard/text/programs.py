@@ -330,7 +330,7 @@ _DIVIDED = re.compile(r"(\$\((?!\()[^()]*\))|(?<=[\w)}])\s*(?:[/%]|\*\*?)\s*(?=[
 _CALCULATES = re.compile(
     rf"(?:\w+=(?:{_CALCULATED.pattern}|\$\([^()]*\)|[^\s;&()]*)(?:[;\n]| &&)|"
     r"(?:cd|echo|export|for|if|printf|set|true)\s)"
-    r"(?!.*(?:['\\]|<<))",
+    r"(?!.*(?:['\\]|<<|\$\{\w+:?=))",
     re.DOTALL,
 )
 """A command that only a shell runs, or that opens nothing, and that quotes no `$((`."""

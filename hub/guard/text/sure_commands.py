@@ -241,7 +241,7 @@ _SIGN_IN_SCRIPT = re.compile(r"(?<=[.\])}\w])[*?]+|(?<![^\s!'\"])~(?!\S)")
 _HAS_SCRIPTS = re.compile(r"sed|awk|psql|python|node|jq")
 RUNS_SCRIPTS = re.compile(
     r"\b(?:(?:[akz]|ba|da|fi)?sh|eval|source|system|popen|subprocess|exec|spawn|getline|program)\b"
-    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)"
+    r"|_process|shell|glob|mapfile|readarray|`|\\!|\\\w+\s+\||(?<![.\w-])read(?=\s)|<\w*\*[^<>\s]*>|\bchr\(\d"
     r"|(?:^|[;&|\n])[^\S\n]*(?:\.|make\b)",
     re.IGNORECASE,
 )
@@ -380,3 +380,20 @@ def harm_of(command: SimpleCommand) -> int:
     if not words or words[0] in _KEEP_ALL or _SETS.fullmatch(text):
         return 0
     return 1 + (_BUILDS.search(text) is not None) if _KEEP_FOLDERS.match(text) else ANY
+
+
+_OUTPUT = re.compile(r"-\w*o|--o")
+"""Perhaps an option before a file that is written: `git diff --output=x`."""
+
+
+def may_hinder(command: SimpleCommand) -> bool:
+    """Return whether a `mkdir` behind a command may fail: a file has the name, or none is found."""
+    words = [word.raw for word in command.given]
+    if words[:1] == ["rm"] and all(map(is_literal, command.words)):
+        return False
+    return (
+        harm_of(command) == ANY
+        or not {"touch", "tee", "curl", "printf"}.isdisjoint(words)
+        or any("PATH" in word.text or _OUTPUT.match(word.text) for word in command.words)
+        or any(word.operator and word.text not in {"/dev/null", "1", "2"} for word in command.words)
+    )
