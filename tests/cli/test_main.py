@@ -337,6 +337,32 @@ def test_output_that_is_written_at_the_end_is_not_lost_without_a_word(command: s
 
 
 @pytest.mark.live
+def test_a_reader_that_has_gone_is_an_exit_code_without_a_word() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "hub", "roots", "detect", "--json"],
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        os.close(writer)
+    assert (ran.returncode, ran.stderr) == (1, b"")
+
+
+@pytest.mark.live
+def test_an_interrupt_is_pythons_again_once_all_is_loaded() -> None:
+    code = (
+        "import signal\nfrom hub.cli.command_line import lean\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\nwith lean(): pass\n"
+        "raise SystemExit(signal.getsignal(signal.SIGINT) is not signal.default_int_handler)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0  # noqa: S603 - this Python
+
+
+@pytest.mark.live
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_what_the_terminal_has_no_character_for_is_written_as_an_escape(
     tmp_path: Path, encoding: str
