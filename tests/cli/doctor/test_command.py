@@ -2,10 +2,12 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
 import sys
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -120,7 +122,8 @@ def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(
     patient.program("uvx", "exit 1")
     told = {one["where"]: one for one in patient.found("--connect", "--config", "hub.yaml")}
     assert "npm ERR! 404" in told["files"]["what"]
-    assert told["files"]["fix"].startswith(f"roots-hub plan --config {patient.config} ")
+    config = shlex.quote(str(patient.config))
+    assert told["files"]["fix"].startswith(f"roots-hub plan --config {config} ")
     assert told["git"]["level"] == "problem"
     plan = patient.hub("plan", "--config", str(patient.config))
     assert "some-server" in plan.stdout
@@ -277,8 +280,10 @@ def test_a_hub_that_serves_has_its_port_and_answers(patient: Patient) -> None:
     try:
         assert running.stdout is not None
         assert "roots-hub serves" in running.stdout.readline()
+        until = time.monotonic() + 60
         while f"process {running.pid}," not in patient.hub("status").stdout:
-            pass  # it answers some time after it serves; others may be there before
+            # It answers some time after it serves; others may be there before.
+            assert time.monotonic() < until, patient.hub("status")
         ran = patient.hub("doctor", "--json")
         listed = json.loads(ran.stdout)["findings"]
         assert [one["level"] for one in listed if one["about"] == "port"] == ["ok"]
