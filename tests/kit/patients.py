@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
+from shlex import quote
 from typing import Any, NamedTuple
 
 from hub.cli.main import main
@@ -89,7 +90,7 @@ class Patient:
             self.program(name, "exit 0")
         self.program("curl", _FETCHED)
         self.program("sudo", 'exec "$@"')
-        self.program("roots-hub", f'exec {WARM.command()} "$@"')
+        self.program("roots-hub", f'exec {quote(str(WARM.command()))} "$@"')
         self.program("systemctl", f"echo PATH={self.programs}")
         self.config = self.write("hub.yaml", CONFIG, 0o600)
         self.client(".cursor/mcp.json", ENTRY)
@@ -140,7 +141,7 @@ class Patient:
             os.chdir(here)
 
     def hub(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return self._shell(f'exec {WARM.command()} "$@"', *arguments)
+        return self._shell(f'exec {quote(str(WARM.command()))} "$@"', *arguments)
 
     def run(self, *options: str, after: str = "true") -> Said:
         """Run `doctor` in the shell in which the command `after` was carried out."""
