@@ -22,7 +22,7 @@ from hub.guard.keys.key_words import (
     is_plural,
     named_in,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, LANGUAGES, ArgumentNode, kind_of_script, node_of_key
+from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -103,8 +103,7 @@ def find_candidates(
         PathError: the arguments are nested too deeply, too many, or cannot be read for certain.
     """
     found = _Found()
-    found.left, found.bare, found.tool = most, {}, shape.tool
-    found.told = {name: arguments[name] for name in LANGUAGES if name in arguments}
+    found.left, found.bare, found.tool, found.arguments = most, {}, shape.tool, arguments
     _walk_members(arguments, shape, _TOP, found)
     return found
 
@@ -115,14 +114,14 @@ class _Found(list[PathCandidate]):
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
     JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
     have it: in one scope it is judged only once, even if many cells of a table have it.
-    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name;
-    `told` are those of its arguments that name the language of all scripts in the call.
+    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name,
+    and `arguments` has all of its arguments: one may name the language of all scripts in the call.
     """
 
     left: int
     bare: dict[str, set[str]]
     tool: str
-    told: JsonObject
+    arguments: JsonObject
     strings = MAX_STRINGS
     free = 0
 
@@ -240,7 +239,7 @@ def _kind_in(
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
-    if key in SCRIPTS and (said := kind_of_script(inner, key, found.told | value, found.tool)):
+    if key in SCRIPTS and (said := kind_of_script(inner, key, value, found.arguments, found.tool)):
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False

@@ -36,7 +36,7 @@ IN_CONTAINER = "a command that is run in a container"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
-LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+_LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
 )
@@ -321,12 +321,18 @@ def why_of_script(key: str, tool: str, beside: Collection[str], *, is_run: bool 
     return IN_A_LANGUAGE if runs else ""
 
 
-def kind_of_script(node: ArgumentNode, key: str, call: JsonObject, tool: str) -> Kind | None:
-    """Return the kind of a script by the language that a call names; None if that tells nothing."""
+def kind_of_script(
+    node: ArgumentNode, key: str, beside: JsonObject, arguments: JsonObject, tool: str
+) -> Kind | None:
+    """Return the kind of a script by the language that a call names; None if that tells nothing.
+
+    The language is named `beside` the script, or by one of the tool's `arguments` for all scripts.
+    """
+    call = {name: arguments[name] for name in _LANGUAGES if name in arguments} | beside
     why = node.why if node.declared else why_of_script(key, tool, call)
     if why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
         return None
-    named = [said for name in LANGUAGES if isinstance(said := call.get(name), str)]
+    named = [said for name in _LANGUAGES if isinstance(said := call.get(name), str)]
     if any(map(_OF_SHELLS.fullmatch, named)):
         return Kind.COMMAND
     if any(map(_OF_OTHERS.fullmatch, named)):
