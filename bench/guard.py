@@ -17,20 +17,12 @@ from msgspec.structs import replace
 from bench.cases import folder_in
 from bench.figures import Target
 from hub.guard.containment import CallContext, RootIndex
-from hub.guard.decide import (
-    Admitted,
-    LazyContext,
-    Refused,
-    ToolGuard,
-    compile_tool,
-    decide,
-    judge_inline,
-)
+from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool, decide, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import DenyPatterns, Policy, ToolPolicy
-from hub.paths.resolve import Flavour, LinkReader
+from hub.paths.resolve import CachedDisk, Flavour
 from hub.roots.roots import UnsafePaths, root_from_path, root_set
-from hub.system.machine import CachedDisk, OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 
 ROUNDS = 5
@@ -51,7 +43,7 @@ SCHEMA: Json = {
 }
 
 
-class Here(LazyContext):
+class Here:
     """One client's folder on the real disk, with a policy."""
 
     def __init__(self, folder: Path, policy: Policy) -> None:
@@ -60,17 +52,14 @@ class Here(LazyContext):
         )
         roots = root_set([root])
         index = RootIndex.of(roots, root.path)
-        self._around = CallContext(
+        self.around = CallContext(
             roots, root.path, {}, OsDisk(), Flavour.POSIX, enforcing=True, index=index
         )
-        self.plain_check = PlainPathCheck.of(self._around, (), policy, needs_write=True)
-        self.disk = self._around.links
+        self.plain_check = PlainPathCheck.of(self.around, (), policy, needs_write=True)
 
-    def memory(self) -> LinkReader:
-        return CachedDisk(self.disk)
-
-    def context(self, links: LinkReader) -> CallContext:
-        return replace(self._around, links=links)
+    def anew(self) -> CallContext:
+        """Return the context of one call."""
+        return replace(self.around, links=CachedDisk(self.around.links))
 
 
 class Case(Struct, frozen=True):
@@ -125,10 +114,10 @@ def line(case: Case, folder: Path) -> str:
     call = Call("tools/call", "tool", arguments, {"name": "tool", "arguments": arguments})
 
     def anew() -> object:
-        return decide(call, guard, here.context(here.memory()))
+        return decide(call, guard, here.anew())
 
     def at_once() -> object:
-        return judge_inline(call, guard, here.plain_check, here.disk, here)
+        return judge_inline(call, guard, here.plain_check, here.around, lambda _: True)
 
     if isinstance(anew(), Refused) is case.is_inside or (
         isinstance(at_once(), Admitted) is not case.is_inside

@@ -12,17 +12,17 @@ from hub.catalog.merge import Catalog, Listing
 from hub.children.clients import StaleError
 from hub.children.slot import ChildSlot
 from hub.guard.consent import QUESTION_BUDGET, Wanted, wanted, within
-from hub.guard.containment import CallContext
+from hub.guard.containment import CallContext, RootIndex
 from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
 from hub.jsonrpc.peer import Asked
 from hub.launch.plan import LaunchPlan
+from hub.paths.resolve import CachedDisk
 from hub.protocol.input_requests import NO_RETRY, RetryInput
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.roots.state import State
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.machine import CachedDisk
 from hub.values import Call
 
 
@@ -108,27 +108,30 @@ class JudgingContext(Struct, eq=False):
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
-        made = self.judged_in
-        if made is None:
-            made = self.judged_in = self._made()
-        links = CachedDisk(self.session.services.machine.links)
         ceilings = self._ceilings if granted else ()
         granted = tuple(root for root in granted if within(root, ceilings))
-        return replace(made, links=links, granted=granted)
+        return replace(self.around, links=CachedDisk(self.around.links), granted=granted)
 
-    def _made(self) -> CallContext:
+    @property
+    def around(self) -> CallContext:
+        """The guard's context of calls by the snapshot; its disk has no cache."""
+        if self.judged_in is not None:
+            return self.judged_in
         services, plan, here = self.session.services, self.snapshot.plan, self.snapshot.here
-        return CallContext(
+        cwd, starts = (None, ()) if plan is None else (plan.cwd, plan.starts)
+        self.judged_in = CallContext(
             roots=here.roots,
-            cwd=None if plan is None else plan.cwd,
+            cwd=cwd,
             env=services.environment_of(self.spec, plan),
             links=services.machine.links,
             flavour=services.machine.flavour,
             enforcing=here.enforcing,
             no_roots=self.session.why_no_roots(self.effective),
-            starts=() if plan is None else plan.starts,
+            starts=starts,
             near=() if plan is None else plan.near,
+            index=RootIndex.of(here.roots, cwd, starts),
         )
+        return self.judged_in
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:
         """Return the guard's verdict without grants; None if it takes too long to wait for."""
@@ -136,13 +139,11 @@ class JudgingContext(Struct, eq=False):
 
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict, from the worker thread if it takes long."""
-        context, services = self.context(granted), self.session.services
-        soon = decide_within_inline_budget(self.call, self.guard, context)
+        soon = decide_within_inline_budget(self.call, self.guard, self.context(granted))
         if soon is not None:
             return soon
-        fresh = replace(context, links=CachedDisk(services.machine.links))
-        work = partial(decide, self.call, self.guard, fresh)
-        return await services.worker.run(self.session.queue_key, work)
+        work = partial(decide, self.call, self.guard, self.context(granted))
+        return await self.session.services.worker.run(self.session.queue_key, work)
 
     async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return the places outside the roots that the user would have to grant.
@@ -172,9 +173,12 @@ class JudgingContext(Struct, eq=False):
     def _known(self) -> EffectiveRoots:
         """The effective roots at the server as they are known now."""
         session, seen = self.session, self.snapshot
-        operator, links = session.services.operator, session.services.machine.links
+        operator, machine = session.services.operator, session.services.machine
         is_same = session.roots.state is seen.state and operator.version == seen.version
-        if is_same and operator.is_current(self.spec.name, links):
+        if is_same and all(
+            presence.is_unchanged(machine.links, machine.flavour)
+            for presence in operator.presences(self.spec.name)
+        ):
             return seen.here
         return session.at(self.spec, session.known_effective())
 

@@ -23,11 +23,11 @@ from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
 from hub.roots.effective import EffectiveRoots
+from hub.roots.roots import RootPresence
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.system.machine import CachedDisk
 from hub.values import CallMethod, Json, JsonObject, ServerName, SessionKey
 
 MAX_ROUTES: Final = 256
@@ -40,7 +40,7 @@ class ResolvedRoute(Struct, frozen=True):
     `own` is the param that replaces the client's, such as the child's own `name` of the tool.
     `base` is the JSON pointer to the child's arguments within the client's. `others` are the
     session's slots with their listings, if another server's listing could move the name.
-    Each call replaces the `links` of `judged_in`. `plain_check` admits plain paths without the
+    The disk of `judged_in` has no cache. `plain_check` admits plain paths without the
     judge. `effective` are the client's roots, and `catalog` is what the name was looked up in.
     `no_overlap` says why no path is admitted, if the roots and the server's own directories
     do not overlap. `scopes` are those that an issuer's token needs.
@@ -85,14 +85,16 @@ class ResolvedRoute(Struct, frozen=True):
 
 
 class CallRoute(Struct, frozen=True):
-    """A resolved route for the calls of `owner`; the `LazyContext` of each call.
+    """A resolved route for the calls of `owner`.
 
-    `is_modern`: the client is of the modern era.
+    `is_modern`: the client is of the modern era. `presences` are those of all roots that a call is
+    judged by; None if they are not known.
     """
 
     resolved: ResolvedRoute
     owner: Session
     is_modern: bool = False
+    presences: tuple[RootPresence, ...] | None = None
 
     @property
     def is_open(self) -> bool:
@@ -108,19 +110,15 @@ class CallRoute(Struct, frozen=True):
         call = call_to(resolved.method, resolved.name, resolved.own, its)
         if call is None:
             return None
-        disk = self.owner.services.machine.links
-        return judge_inline(call, resolved.guard, resolved.plain_check, disk, self)
-
-    def memory(self) -> LinkReader:
-        return CachedDisk(self.owner.services.machine.links)
-
-    def context(self, links: LinkReader) -> CallContext | None:
-        """Return the context that a call is judged in; None if a root has changed on disk."""
-        return replace(self.resolved.judged_in, links=links) if self.is_current(links) else None
+        check, context = resolved.plain_check, resolved.judged_in
+        return judge_inline(call, resolved.guard, check, context, self.is_current)
 
     def is_current(self, links: LinkReader) -> bool:
-        """Return whether all roots that a call is judged by are unchanged on disk."""
-        raise NotImplementedError
+        """Return whether all roots that a call is judged by are known, and unchanged on disk."""
+        presences, flavour = self.presences, self.resolved.judged_in.flavour
+        return presences is not None and all(
+            presence.is_unchanged(links, flavour) for presence in presences
+        )
 
     def complete(self, result: Payload) -> Payload:
         """Return a result with the fields that protocol 2026-07-28 requires.
@@ -155,8 +153,7 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
     ready, peer, session = child.state, child.peer, case.session
     if peer is None or not isinstance(ready, Ready):
         return None
-    context = case.context()
-    judged_in = replace(context, index=context.indexed())
+    judged_in = case.around
     return ResolvedRoute(
         method=case.call.method,
         name=case.call.name,
@@ -256,11 +253,6 @@ class SessionRoute(CallRoute, frozen=True, kw_only=True):
             and owner.held.get(self.resolved.spec.name) is self.resolved.slot
         )
 
-    def is_current(self, links: LinkReader) -> bool:
-        owner, server = self.owner, self.resolved.spec.name
-        operator = owner.services.operator
-        return owner.roots.is_current(links) and operator.is_current(server, links)
-
 
 class SessionRoutes:
     """The cached routes of all legacy sessions, by session and by the label of the request."""
@@ -313,7 +305,9 @@ class SessionRoutes:
         if not is_settled or isinstance(state.phase, SessionClosed):
             return None
         own = self._routes.setdefault(session.key, {})
-        own[label] = route = SessionRoute(resolved, session, roots=state)
+        operator = session.services.operator
+        presences = (session.roots.presence, *operator.presences(resolved.spec.name))
+        own[label] = route = SessionRoute(resolved, session, presences=presences, roots=state)
         if len(own) > MAX_ROUTES:
             del own[next(iter(own))]
         self._newest.setdefault(session.key, {})[resolved.spec.name] = route

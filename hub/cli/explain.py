@@ -30,9 +30,9 @@ from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain, refusal_of
 from hub.guard.policy import Policy, ToolPolicy
 from hub.legible import on_one_line
-from hub.paths.resolve import Entry, Flavour, LinkReader, PathError
+from hub.paths.resolve import CachedDisk, Entry, Flavour, LinkReader, PathError
 from hub.roots.roots import EMPTY, UnsafePaths, parse_announcement
-from hub.system.machine import CachedDisk, OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 
 _FLAVOURS = {"linux": Flavour.POSIX, "darwin": Flavour.MACOS, "windows": Flavour.WINDOWS}

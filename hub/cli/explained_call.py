@@ -33,9 +33,10 @@ from hub.guard.containment import CallContext
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Policy, ToolPolicy
 from hub.launch.plan import LaunchTemplate, plan
+from hub.paths.resolve import CachedDisk
 from hub.roots.effective import EffectiveRoots, for_rootless, for_server
 from hub.specs import RemoteTarget, ServerSpec
-from hub.system.machine import CachedDisk, Machine
+from hub.system.machine import Machine
 from hub.system.this_process import run_loop
 from hub.values import Call, Json, JsonObject, ServerName
 

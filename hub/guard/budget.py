@@ -49,19 +49,14 @@ INLINE_BUDGET = Budget(search=8000, readings=100, effort=5000)
 """The limit while other calls wait for the event loop: some milliseconds."""
 
 
-class Meter:
-    """Count down how much work of one sort may still be done for a call."""
+class Meter(Struct, eq=False):
+    """Count down how much work of one sort may still be done for a call.
 
-    __slots__ = ("_reason", "left")
+    `left` is below 0 once more work was requested than was left; `reason` is what the error says.
+    """
 
-    def __init__(self, most: int, reason: str | None = None) -> None:
-        self.left = most
-        self._reason = reason
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether more work was requested than was left."""
-        return self.left < 0
+    left: int
+    reason: str | None = None
 
     def spend(self, effort: int, reason: str | None = None) -> None:
         """Subtract the effort of work that is about to be done.
@@ -71,7 +66,7 @@ class Meter:
         """
         self.left -= effort
         if self.left < 0:
-            said = reason or self._reason
+            said = reason or self.reason
             raise TooMuchError(said) if said else TooMuchError
 
 
@@ -79,32 +74,31 @@ _CHARACTERS: Final = 4
 """So many characters of a link's target count as one more disk query."""
 
 
-class MeteredDisk(LinkReader):
-    """A disk that passes queries on to `inner` and spends `effort` on each, at least 1.
+class MeteredDisk(Struct, eq=False):
+    """A `LinkReader` that passes queries on to `inner` and spends `effort` on each, at least 1.
 
     Long link targets and listings cost more. `last` is the path of the latest `entry` query.
     """
 
-    def __init__(self, inner: LinkReader, effort: Meter) -> None:
-        self._inner = inner
-        self.effort = effort
-        self.last = ""
+    inner: LinkReader
+    effort: Meter
+    last: str = ""
 
     def entry(self, path: str) -> Entry | None:
         self.last = path
         self.effort.spend(1)
-        return self._inner.entry(path)
+        return self.inner.entry(path)
 
     def target(self, path: str) -> str:
-        text = self._inner.target(path)
+        text = self.inner.target(path)
         self.effort.spend(1 + len(text) // _CHARACTERS)
         return text
 
     def names(self, path: str) -> Sequence[str]:
-        names = self._inner.names(path)
+        names = self.inner.names(path)
         self.effort.spend(1 + len(names))
         return names
 
     def can_write(self, path: str) -> bool:
         self.effort.spend(1)
-        return self._inner.can_write(path)
+        return self.inner.can_write(path)

@@ -16,7 +16,7 @@ from hub.guard.containment import DRIVE, PathTracer
 from hub.guard.keys.key_words import LONGEST_KEY, is_mount, is_typed, takes_arguments, takes_patch
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import WILDCARD, LocalPaths, doubt_about
-from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.plain_paths import reads_as_one_path
 from hub.guard.text.commands import (
     ShellWord,
     effort_to_read,
@@ -146,7 +146,7 @@ class CandidateTexts(Struct, frozen=True):
         for text, how in one.items():
             # A host is seldom meant as a directory: it counts where `/` has one of its name.
             yield text, how, Kind.NEUTRAL if how == WITH_HOST else Kind.PATH
-        if not reads_once(value) or not is_plain(value):
+        if not reads_as_one_path(value):
             reader = replace(self.reader, as_shell=True, is_path=True)
             for text, how in readings(value, reader).items():
                 if text not in one:

@@ -18,10 +18,10 @@ from hub.paths.resolve import (
     PathError,
     as_windows_reads,
     collapse,
-    enter,
     parts_of,
     resolve,
     split,
+    walk,
 )
 from hub.roots.roots import Root, RootSet, entry_of
 
@@ -167,7 +167,7 @@ class PathTracer:
         return entry is not None and entry.kind != "file"
 
     def objection(self, plain: str) -> str | None:
-        """Return the objection to a plain absolute path, or None."""
+        """Return the objection to a plain absolute POSIX path, or None."""
         try:
             self.effort.spend(LEAST)
             return self._objection_to(self._directory(plain))
@@ -289,7 +289,7 @@ class PathTracer:
                 yield from self._resolve(text, f"{how}, in a folder of the server's own", base)
 
     def _directory(self, path: str) -> str:
-        """Return a plain absolute path with links followed; caches each directory for the call."""
+        """Return a plain POSIX path with links followed; caches each directory for the call."""
         known = self.known.get(path)
         if known is None:
             root = self._shared.get(path)
@@ -298,7 +298,7 @@ class PathTracer:
             else:
                 above, _, name = path.rpartition("/")
                 directory = self._directory(above) if above else "/"
-                known = enter(directory, name, links=self._links, flavour=self._flavour)
+                known = walk("/", [name], self._links, self._flavour, at=directory)
             self.known[path] = known
         return known
 
@@ -338,7 +338,7 @@ class PathTracer:
                 return
             met = how if path is text else f"{how}, '..' removed first"
             yield ReadingResult(path, met, found, self._objection_to(found))
-        if self._policy.deny:
+        if self._policy.deny.lines:
             yield ReadingResult(text, how, spelled, self._denial(spelled))
 
     def _resolve_leniently(self, text: str, base: str | None) -> ReadingResult:
@@ -368,7 +368,7 @@ class PathTracer:
             return "it is not safe for sharing"
         if self._needs_write and policy.access and policy.keeps(parts, whole=self._moves_folders):
             return "it is read-only"
-        return self._denial(path) if policy.deny else None
+        return self._denial(path) if policy.deny.lines else None
 
     def _root_depths(self, parts: tuple[str, ...]) -> list[int]:
         """Return, for each root that covers `parts`, how many components the root has."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Final, NamedTuple, Protocol, final
+from typing import Final, NamedTuple, final
 
 from msgspec import Struct
 from msgspec.structs import force_setattr, replace
@@ -28,7 +29,7 @@ from hub.guard.own_files import (
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
 from hub.guard.rewriting import rewritten
-from hub.paths.resolve import LinkReader, PathError
+from hub.paths.resolve import CachedDisk, LinkReader, PathError
 from hub.values import Call, Json
 
 _TOKEN = object()
@@ -118,58 +119,42 @@ def compile_tool(schema: Json, *, read_only: bool, policy: ToolPolicy, name: str
     return ToolGuard(shape, policy, access == "write")
 
 
-class LazyContext(Protocol):
-    """The context of a call, only built if a value of the call is judged."""
-
-    def memory(self) -> LinkReader:
-        """Return a new cache of the disk, for one call."""
-        ...
-
-    def context(self, links: LinkReader) -> CallContext | None:
-        """Return the context with `links` as its disk, or None if the roots changed meanwhile."""
-        ...
-
-
 def judge_inline(
     call: Call,
     guard: ToolGuard,
     plain_check: PlainPathCheck | None,
-    disk: LinkReader,
-    lazy: LazyContext,
+    context: CallContext,
+    is_current: Callable[[LinkReader], bool],
 ) -> Admitted | Refused | None:
     """Return the verdict of `decide` if the inline budget is enough, and if nobody has to be asked.
 
-    `plain_check` is the quick check for plain paths, if this call has one. `disk` has no cache.
+    `plain_check` is the quick check for plain paths, if this call has one. The disk of `context`
+    has no cache, and `is_current` says whether the roots are unchanged on it.
 
     None decides nothing: the caller must ask `decide`.
     """
     policy = guard.policy.policy
-    if policy.mode is _OFF and policy.own is None:
-        return Admitted(call, token=_TOKEN)
+    is_off = policy.mode is _OFF and policy.own is None
     try:
-        found = find_candidates(guard.shape, call.arguments, INLINE_BUDGET.search)
+        found = [] if is_off else find_candidates(guard.shape, call.arguments, INLINE_BUDGET.search)
         if not found:
             return Admitted(call, token=_TOKEN)
         named = own_names_in(policy.own, call.arguments)
+        check = None if named.ends or named.begins else plain_check
         is_single = len(found) == 1
         # A single path looks up no directory twice: a cache would not help yet.
-        links = disk if is_single else lazy.memory()
-        check = None if named.ends or named.begins else plain_check
+        links = context.links if is_single else CachedDisk(context.links)
         if check is not None and check.admits(found, links):
             return Admitted(call, token=_TOKEN)
-        context = lazy.context(lazy.memory() if is_single else links)
-        if context is not None:
-            evaluated = _evaluate(call, _Findings(found, named), guard, context, INLINE_BUDGET)
-            return _final(evaluated, policy)
-    except Exception:  # noqa: BLE001, S110 - `decide` then gives the reason
-        pass
-    return None
-
-
-def _final(evaluated: _Evaluation, policy: Policy) -> Admitted | Refused | None:
-    """Return the verdict; None if it is not final, or if a refusal may be reported or asked for."""
+        context = replace(context, links=CachedDisk(links) if is_single else links)
+        if not is_current(context.links):
+            return None
+        evaluated = _evaluate(call, _Findings(found, named), guard, context, INLINE_BUDGET)
+    except Exception:  # noqa: BLE001 - `decide` then gives the reason
+        return None
     if evaluated.refused is None:
         return Admitted(evaluated.call, token=_TOKEN)
+    # Otherwise a refusal may be reported or asked for.
     is_enforced = policy.mode is Mode.ENFORCE and policy.on_refused == "refuse"
     return evaluated.refused if is_enforced and evaluated.is_final else None
 
@@ -263,7 +248,7 @@ def _evaluate(
     call: Call, findings: _Findings, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> _Evaluation:
     found, policy = findings.found, guard.policy.policy
-    if not (context.enforcing or policy.deny or policy.access):
+    if not (context.enforcing or policy.deny.lines or policy.access):
         # Without roots no path is refused.
         found = list(filter(is_option, found)) if policy.refuse_options else []
     if not found or policy.mode is _OFF:
@@ -275,7 +260,7 @@ def _evaluate(
         objection = judge.objection(candidate)
         if objection is not None:
             is_final, leads_to = not judge.is_spent, judge.leads_to
-            path = judge.refused_word(candidate) or _text(candidate)
+            path = judge.refused_text(candidate)
             uris, why = context.roots.uris, context.no_roots
             refused = Refused(candidate.pointer, path, objection, uris, why, leads_to)
             return _Evaluation(refused, call, is_final=is_final)
@@ -304,7 +289,8 @@ def _evaluate_own(
             continue  # quicker than `evaluate`, and most candidates have no objection
         for evaluated in judge.evaluate(candidate):
             if _is_own(evaluated, candidate, judge, own):
-                refused = Refused(candidate.pointer, _text(candidate), OWN, context.roots.uris)
+                path = str(candidate.value)  # only of a text it is known where it leads
+                refused = Refused(candidate.pointer, path, OWN, context.roots.uris)
                 return _Evaluation(refused, call)
     return _too_much(call, context) if judge.is_spent else _Evaluation(None, call)
 
@@ -380,14 +366,6 @@ def _judge(  # noqa: PLR0913, PLR0917 - a judge needs them all
 def _too_much(call: Call, context: CallContext) -> _Evaluation:
     return _Evaluation(
         Refused("", "", TooMuchError().reason, context.roots.uris), call, is_final=False
-    )
-
-
-def _text(candidate: PathCandidate) -> str:
-    return (
-        candidate.value
-        if isinstance(candidate.value, str)
-        else json.dumps(candidate.value, default=str)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -19,7 +20,7 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.local_paths import SHORTEST_ENCODED, WILDCARD, LocalPaths, doubt_about, is_encoded
 from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
-from hub.guard.plain_paths import is_plain, reads_once
+from hub.guard.plain_paths import reads_as_one_path
 from hub.guard.policy import Policy
 from hub.guard.text.readings import Reader
 from hub.guard.text.sure_commands import script_of, without_lines
@@ -78,7 +79,7 @@ class Judge:
     @property
     def is_spent(self) -> bool:
         """Whether the budget was used up: a larger one may lead to another result."""
-        return self._to_read.is_spent or self._tracer.effort.is_spent
+        return min(self._to_read.left, self._tracer.effort.left) < 0
 
     def objection(self, candidate: PathCandidate) -> str | None:
         """Return the first objection to a value, or None."""
@@ -88,9 +89,8 @@ class Judge:
             and isinstance(value, str)
             and len(value) < SHORTEST_ENCODED
             and self._posix
-            and is_plain(value)
-            and reads_once(value)
-            and not self._policy.deny
+            and reads_as_one_path(value)
+            and not self._policy.deny.lines
             and self._policy.paths == "local"
         ):
             # The value reads in one way only: its readings need not be listed.
@@ -131,14 +131,17 @@ class Judge:
         except PathError as exc:
             yield ReadingResult(value, "as given", None, exc.reason)
 
-    def refused_word(self, candidate: PathCandidate) -> str | None:
-        """Return the first word of a refused command that is objected to, as the command has it.
+    def refused_text(self, candidate: PathCandidate) -> str:
+        """Return the text of a refused value, of a command the first word that is objected to.
 
-        None if it is no command, if no single word is refused, or if finding it takes too long.
+        That is the whole command if no single word of it is refused, or if finding it takes too
+        long.
         """
         command = candidate.value
-        if candidate.kind is not Kind.COMMAND or not isinstance(command, str):
-            return None
+        if not isinstance(command, str):
+            return json.dumps(command, default=str)
+        if candidate.kind is not Kind.COMMAND:
+            return command
         plain = _QUOTING.sub("", command)
         try:
             run = self._as_run(candidate, command)
@@ -150,10 +153,10 @@ class Judge:
                 if word == command or not (shown in command or shown in plain):
                     continue
                 if self._objects_to(word, texts):
-                    return shown
+                    return shown or command
         except PathError:
             pass
-        return None
+        return command
 
     def _objects_to(self, word: str, texts: Iterator[tuple[str, str, Kind]]) -> bool:
         try:

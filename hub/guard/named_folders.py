@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.guard.arguments import PathCandidate
@@ -36,7 +37,7 @@ class _Found(NamedTuple):
     named_by: set[tuple[str, Json]]
 
 
-class NamedFolders:
+class NamedFolders(Struct, eq=False):
     """The folders that the candidates of one call name, for each candidate that may start there.
 
     A folder counts for the whole call, however deep it is named: `{"dir": "a", "name": "b"}`,
@@ -46,17 +47,14 @@ class NamedFolders:
     `tar -C a b`.
     """
 
-    def __init__(
-        self, candidates: Sequence[PathCandidate], tracer: PathTracer, reader: Reader
-    ) -> None:
-        self._tracer = tracer
-        self._reader = replace(reader, whole=True)
-        self._of_scope: dict[str, list[PathCandidate]] | None = None
-        self._candidates = candidates
-        self._found: dict[tuple[str, bool, bool], _Found] = {}
-        self._read: dict[str, list[str]] = {}
-        self._named: dict[tuple[Json, str | None], list[str]] = {}
-        self._of_commands: dict[str, None] | None = None
+    candidates: Sequence[PathCandidate]
+    tracer: PathTracer
+    reader: Reader
+    _of_scope: dict[str, list[PathCandidate]] | None = None
+    _found: dict[tuple[str, bool, bool], _Found] = field(default_factory=dict[Any, Any])
+    _read: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    _named: dict[tuple[Json, str | None], list[str]] = field(default_factory=dict[Any, Any])
+    _of_commands: dict[str, None] | None = None
 
     def beside(self, candidate: PathCandidate) -> list[str]:
         """Return the folders that other arguments name and that `candidate` may start in.
@@ -65,7 +63,7 @@ class NamedFolders:
             TooMuchError: there are too many, or the budget is spent.
         """
         is_command = candidate.kind is Kind.COMMAND
-        if len(self._candidates) == 1 and not is_command:
+        if len(self.candidates) == 1 and not is_command:
             return []
         of = (candidate.scope, is_command, candidate.is_element)
         found = self._found.get(of)
@@ -104,7 +102,7 @@ class NamedFolders:
 
     def _in_commands(self) -> dict[str, None]:
         if self._of_commands is None:
-            commands = (one.value for one in self._candidates if one.kind is Kind.COMMAND)
+            commands = (one.value for one in self.candidates if one.kind is Kind.COMMAND)
             words = dict.fromkeys(
                 word
                 for command in commands
@@ -126,8 +124,8 @@ class NamedFolders:
         """Return the candidates that may name folders for a scope: of it and of those around it."""
         if self._of_scope is None:
             self._of_scope = {}
-            is_few = sum(one.is_element for one in self._candidates) <= _FEW
-            for one in self._candidates:
+            is_few = sum(one.is_element for one in self.candidates) <= _FEW
+            for one in self.candidates:
                 if one.kind not in _NO_FOLDERS and (is_few or not one.is_element):
                     self._of_scope.setdefault(one.scope, []).append(one)
         found = [*self._of_scope.get("", ())]
@@ -149,7 +147,7 @@ class NamedFolders:
     def _open_at(self, text: str, starts: Sequence[str] | None) -> list[str]:
         # In some a relative path starts in any case. A folder outside is refused itself, or is not
         # of this machine, or of a container.
-        tracer = self._tracer
+        tracer = self.tracer
         found = tracer.folders_at(text, starts)
         return [one for one in found if one not in tracer.bases and tracer.is_open(one)]
 
@@ -159,7 +157,8 @@ class NamedFolders:
         if read is None:
             is_short = len(value) <= _LONGEST and not is_remote(value)
             try:
-                read = list(readings(value, self._reader)) if is_short else []
+                whole = replace(self.reader, whole=True)
+                read = list(readings(value, whole)) if is_short else []
             except PathError:
                 read = []  # such a value is refused itself
             self._read[value] = read

@@ -93,6 +93,13 @@ def is_plain(text: str) -> bool:
     return _ABSOLUTE.reads_once(text) and text[-1] != "/"
 
 
+def reads_as_one_path(text: str) -> bool:
+    """Return whether `text` is a plain absolute path that no child takes for anything else."""
+    if _SIMPLE.fullmatch(text) is not None:
+        return len(text) <= _LONGEST
+    return is_plain(text) and reads_once(text)
+
+
 def is_plain_url(text: str) -> bool:
     """Return whether `text` is a URL of another place that no child takes for a path."""
     return _URL.fullmatch(text) is not None and is_remote(text)
@@ -362,7 +369,7 @@ def _exceptions(
 ) -> _Exceptions | None:
     rules = policy.access if needs_write else ()
     read_only = tuple(rule.parts for rule in rules if rule.access == "read")
-    if not policy.deny and not read_only:
+    if not policy.deny.lines and not read_only:
         return None
     return _Exceptions(policy.deny, tuple(root.parts for root in roots.roots), read_only, flavour)
 

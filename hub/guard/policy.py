@@ -103,9 +103,6 @@ class DenyPatterns:
     def __hash__(self) -> int:
         return hash(self.lines)
 
-    def __bool__(self) -> bool:
-        return self._spec is not None
-
 
 def _wildcards_in(line: str) -> tuple[int, int]:
     """Return how many wildcards of a gitignore line span directories, and the most in one name."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Literal, Protocol, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 MAX_LINKS = 40
 PATH_MAX = 4096
@@ -83,6 +83,31 @@ class LinkReader(Protocol):
         return False
 
 
+_UNASKED = Entry("other", -1, -1)
+
+
+class CachedDisk(Struct, eq=False):
+    """A `LinkReader` that asks `inner` once per entry. For one call only: nothing expires."""
+
+    inner: LinkReader
+    _entries: dict[str, Entry | None] = field(default_factory=dict[str, Entry | None])
+
+    def entry(self, path: str) -> Entry | None:
+        found = self._entries.get(path, _UNASKED)
+        if found is _UNASKED:
+            found = self._entries[path] = self.inner.entry(path)
+        return found
+
+    def target(self, path: str) -> str:
+        return self.inner.target(path)
+
+    def names(self, path: str) -> Sequence[str]:
+        return self.inner.names(path)
+
+    def can_write(self, path: str) -> bool:
+        return self.inner.can_write(path)
+
+
 # These name different things in the process that opens them and in the hub.
 _PROCESS_RELATIVE = frozenset({"/proc", "/dev/fd", "/dev/stdin", "/dev/stdout", "/dev/stderr"})
 # On macOS these are always links to directories of the same name in `/private`.
@@ -125,19 +150,7 @@ def resolve(
         names = base + names
     if is_lenient:
         links = _AllDirectories(links)
-    return _walk(anchor, names, links, flavour)
-
-
-def enter(directory: str, name: str, *, links: LinkReader, flavour: Flavour) -> str:
-    """Return the resolved path of `name` in an already resolved directory: `resolve`'s last step.
-
-    `name` must be one component, neither `.` nor `..`.
-
-    Raises:
-        PathError: as `resolve`.
-    """
-    anchor = directory[:3] if flavour is _WINDOWS else "/"
-    return _walk(anchor, [name], links, flavour, at=directory)
+    return walk(anchor, names, links, flavour)
 
 
 def parts_of(path: str, flavour: Flavour) -> tuple[str, ...]:
@@ -209,11 +222,16 @@ def collapse(raw: str, *, cwd: str | None, flavour: Flavour) -> str | None:
             kept.append(name)
         elif kept:
             kept.pop()
-    return anchor + _separator(flavour).join(kept)
+    return anchor + ("\\" if flavour is _WINDOWS else "/").join(kept)
 
 
-def _walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at: str = "") -> str:
-    separator = _separator(flavour)
+def walk(anchor: str, names: list[str], links: LinkReader, flavour: Flavour, at: str = "") -> str:
+    """Return where the names below `anchor` lead, or below `at`, if that is resolved already.
+
+    Raises:
+        PathError: as `resolve`.
+    """
+    separator = "\\" if flavour is _WINDOWS else "/"
     stops = _PROCESS_RELATIVE if separator == "/" else frozenset[str]()
     at = at or anchor
     pending = names[::-1]
@@ -285,10 +303,6 @@ def is_process_relative(path: str) -> bool:
         (one + "/").startswith(path + "/") or path.startswith(one + "/")
         for one in _PROCESS_RELATIVE
     )
-
-
-def _separator(flavour: Flavour) -> str:
-    return "\\" if flavour is _WINDOWS else "/"
 
 
 def _check_text(raw: str) -> None:

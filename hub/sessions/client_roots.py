@@ -59,7 +59,8 @@ Sift: TypeAlias = Callable[[Announcement], Announcement]
 class ClientRoots:
     """One client's roots as far as known; `changed` is called when effective roots may change.
 
-    `warn` logs what is wrong with them, for the operator.
+    `presence` says which of them were on disk when they were checked last. `warn` logs what is
+    wrong with them, for the operator.
     """
 
     def __init__(  # noqa: PLR0913 - each is one thing it needs from outside
@@ -81,7 +82,7 @@ class ClientRoots:
         self._read, self._sift = read, sift
         self._links = links
         self._flavour = flavour
-        self._standing = RootPresence(())
+        self.presence = RootPresence(())
         self._rejected: tuple[Rejected, ...] = ()
         self._changed = changed
         self._tasks = tasks
@@ -192,21 +193,17 @@ class ClientRoots:
             or (state.settled >= number and not isinstance(state.phase, Unasked))
         )
 
-    def is_current(self, links: LinkReader) -> bool:
-        """Return whether all roots are unchanged on disk since the last check."""
-        return self._standing.is_unchanged(links, self._flavour)
-
     def _look_again(self) -> None:
         """Check on disk for roots that are gone, replaced or back, and update the state."""
-        presence = self._standing.refresh(self._links, self._flavour)
-        if presence is not self._standing:
-            self._standing = presence
+        presence = self.presence.refresh(self._links, self._flavour)
+        if presence is not self.presence:
+            self.presence = presence
             self._revise()
 
     def _revise(self) -> None:
         """Judge the roots anew, by where they are now and by the config as it is now."""
-        last, present = self.state.last, self._standing.present
-        rejected = (*self._rejected, *self._standing.absent)
+        last, present = self.state.last, self.presence.present
+        rejected = (*self._rejected, *self.presence.absent)
         revised = self._sift(Announcement(present, rejected, present.roots))
         if last is not None and revised != last.announcement:
             self._feed(Revised(revised))
@@ -269,7 +266,7 @@ class ClientRoots:
         return announcement
 
     def _keep(self, announcement: Announcement) -> None:
-        self._standing = RootPresence.of(announcement.announced)
+        self.presence = RootPresence.of(announcement.announced)
         self._rejected = announcement.rejected
 
     async def _read_pages(self, outlet: Outlet | None) -> Json:

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from hub.jsonrpc.rated_log import RatedLog
 from hub.launch.plan import LaunchTemplate, passes_roots
-from hub.paths.resolve import LinkReader
 from hub.roots.effective import OperatorRoots, why_no_roots
 from hub.roots.roots import Root, RootPresence, RootSet
 from hub.roots.state import State
@@ -148,13 +147,10 @@ class Operator:
         sets = [*(presence.present for presence in ceilings), *([] if own is None else [own])]
         return tuple(root for each in sets for root in each.roots)
 
-    def is_current(self, server: ServerName, links: LinkReader) -> bool:
-        """Return whether fallback, ceiling and server ceiling are unchanged since last checked."""
-        flavour = self._machine.flavour
-        return all(
-            presence is None or presence.is_unchanged(links, flavour)
-            for presence in (self._fallback, self._ceiling, self._servers.get(server))
-        )
+    def presences(self, server: ServerName) -> tuple[RootPresence, ...]:
+        """Return fallback, ceiling and server ceiling as last checked; as long as `version` is."""
+        its = (self._fallback, self._ceiling, self._servers.get(server))
+        return tuple(presence for presence in its if presence is not None)
 
     def _refreshed(self, presence: RootPresence | None) -> RootPresence | None:
         if presence is None:

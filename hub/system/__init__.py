@@ -4,7 +4,7 @@ Wraps what Python and the kernel offer, for the packages above. May use the disk
 event loop, but knows nothing of sessions, children or calls: no decision about them is made here.
 
 Main types: `Machine` (what decisions depend on, passed in so that tests can replace it), `OsDisk`
-and `CachedDisk` (`LinkReader`s of the path walk), `FileEdit` (a file being replaced atomically),
+(the `LinkReader` of the path walk), `FileEdit` (a file being replaced atomically),
 `Shutdown` (how long waits may take when the hub ends), `FairWorker` (slow work in a thread),
 `Sealer` and `Signer` (texts that clients carry).
 

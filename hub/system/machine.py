@@ -74,7 +74,6 @@ _HAS_JUNCTIONS: Final = os.name == "nt"
 _JUNCTION: Final = 0xA0000003  # IO_REPARSE_TAG_MOUNT_POINT: a link that looks like a directory
 _UNUSABLE: Final = "it contains a character that no path can have"
 _NAME_MAX: Final = 255
-_UNASKED: Final = Entry("other", -1, -1)
 
 
 class OsDisk(LinkReader):
@@ -122,29 +121,6 @@ class OsDisk(LinkReader):
             return os.access(path, os.W_OK | os.X_OK)
         except ValueError:
             return False
-
-
-class CachedDisk(LinkReader):
-    """A `LinkReader` that asks `inner` once per entry. For one call only: nothing expires."""
-
-    def __init__(self, inner: LinkReader) -> None:
-        self._inner = inner
-        self._entries: dict[str, Entry | None] = {}
-
-    def entry(self, path: str) -> Entry | None:
-        found = self._entries.get(path, _UNASKED)
-        if found is _UNASKED:
-            found = self._entries[path] = self._inner.entry(path)
-        return found
-
-    def target(self, path: str) -> str:
-        return self._inner.target(path)
-
-    def names(self, path: str) -> Sequence[str]:
-        return self._inner.names(path)
-
-    def can_write(self, path: str) -> bool:
-        return self._inner.can_write(path)
 
 
 def _is_no_name(exc: OSError, path: str) -> bool:

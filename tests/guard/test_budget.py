@@ -7,10 +7,10 @@ def test_a_meter_can_be_spent_up_to_its_limit() -> None:
     effort = Meter(3)
     effort.spend(1)
     effort.spend(2)
-    assert not effort.is_spent
+    assert not effort.left
     with pytest.raises(TooMuchError, match="names too many paths"):
         effort.spend(1)
-    assert effort.is_spent
+    assert effort.left < 0
 
 
 def test_a_meter_can_have_its_own_reason() -> None:

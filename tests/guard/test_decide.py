@@ -25,9 +25,9 @@ from hub.guard.decide import (
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
-from hub.paths.resolve import Entry, LinkReader, PathError
+from hub.paths.resolve import CachedDisk, Entry, LinkReader, PathError
 from hub.roots.roots import EMPTY, RootSet, UnsafePaths, parse_announcement, root_set
-from hub.system.machine import CachedDisk, OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import PROJECT, grow, plant
@@ -36,7 +36,6 @@ from tests.kit.worlds import (
     POSIX,
     WINDOWS,
     Directories,
-    Sight,
     at_once,
     context,
     on_windows,
@@ -312,30 +311,6 @@ def test_the_operators_access_goes_before_the_tools_own_hint() -> None:
         assert compile_tool(None, read_only=read_only, policy=policy).needs_write is writes
 
 
-class Looking(Sight):
-    """A lazy context of the given world; None: there is no quick check."""
-
-    def __init__(
-        self, world: CallContext | None, plain_check: PlainPathCheck | None = None
-    ) -> None:
-        self.world = world
-        self._plain_check = plain_check
-
-    @property
-    def plain_check(self) -> PlainPathCheck | None:
-        return self._plain_check
-
-    @property
-    def disk(self) -> LinkReader:
-        return OsDisk()
-
-    def memory(self) -> LinkReader:
-        return OsDisk()
-
-    def context(self, links: LinkReader) -> CallContext | None:
-        return None if self.world is None else replace(self.world, links=links)
-
-
 class Untouched(LinkReader):
     """A disk that is not to be looked at."""
 
@@ -346,29 +321,18 @@ class Untouched(LinkReader):
         raise AssertionError(path)
 
 
-class Blind(Looking):
-    """Is not to look at anything."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-
-    @property
-    def disk(self) -> LinkReader:
-        return Untouched()
-
-    def memory(self) -> LinkReader:
-        raise AssertionError("nothing is to be looked at")
+BLIND = CallContext(EMPTY, None, {}, Untouched(), POSIX)
 
 
 def test_a_call_in_which_nothing_is_judged_is_admitted_without_looking_at_the_disk() -> None:
     guard = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()))
     pathless = Call("tools/call", "t", {"limit": 5}, {"arguments": {"limit": 5}})
-    admitted = at_once(pathless, guard, Blind())
+    admitted = at_once(pathless, guard, BLIND)
     assert isinstance(admitted, Admitted)
     assert admitted.call is pathless
     off = compile_tool({}, read_only=True, policy=ToolPolicy(Policy(mode=Mode.OFF)))
     call = Call("tools/call", "t", {"path": "/x"}, {})
-    assert isinstance(at_once(call, off, Blind()), Admitted)
+    assert isinstance(at_once(call, off, BLIND), Admitted)
 
 
 def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> None:
@@ -382,29 +346,18 @@ def test_the_quick_check_admits_only_what_the_guard_admits(tmp_path: Path) -> No
             call = Call("tools/call", "t", arguments, {"arguments": arguments})
             decided = decide(call, guard, world)
             plainly = isinstance(decided, Admitted) and decided.would_refuse is None
-            found = at_once(call, guard, Looking(world))
+            found = at_once(call, guard, world)
             is_final = plainly or (mode is Mode.ENFORCE and arguments == {"path": "/etc/x"})
             assert found == decided or (found is None and not is_final), (mode, arguments)
             if mode is Mode.ENFORCE and arguments is inside:
-                assert at_once(call, guard, Looking(None)) is None
+                assert at_once(call, guard, world, is_current=False) is None
 
 
 def test_a_refusal_that_the_user_may_be_asked_about_is_not_decided_inline(tmp_path: Path) -> None:
     world, call = context(share(tmp_path)), tool_call({"path": "/etc/x"})
     for policy in (Policy(on_refused="ask"), Policy(mode=Mode.REPORT)):
         guard = compile_tool({}, read_only=True, policy=ToolPolicy(policy))
-        assert at_once(call, guard, Looking(world)) is None
-
-
-class Remembering(Looking):
-    """Records the paths that are looked up on the disk."""
-
-    def __init__(self, world: CallContext | None, plain_check: PlainPathCheck | None) -> None:
-        super().__init__(world, plain_check)
-        self.recorded = RecordingDisk()
-
-    def memory(self) -> LinkReader:
-        return CachedDisk(self.recorded)
+        assert at_once(call, guard, world) is None
 
 
 def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
@@ -414,23 +367,28 @@ def test_of_several_paths_nothing_is_looked_at_twice(tmp_path: Path) -> None:
     plain_check = PlainPathCheck.of(context(roots), (), Policy(), needs_write=False)
     # Only the first is plain, so that the ground and then the judge look at the disk.
     arguments: JsonObject = {"paths": [f"{tmp_path}/r/f", f"{tmp_path}/r/a,b"]}
-    sight = Remembering(context(roots), plain_check)
-    assert isinstance(at_once(Call("tools/call", "t", arguments, {}), guard, sight), Admitted)
-    assert sight.recorded.asked
-    assert len(sight.recorded.asked) == len(set(sight.recorded.asked))
+    disk = RecordingDisk()
+    around = replace(context(roots), links=disk)
+    call = Call("tools/call", "t", arguments, {})
+    assert isinstance(at_once(call, guard, around, plain_check), Admitted)
+    assert disk.asked
+    assert len(disk.asked) == len(set(disk.asked))
 
 
 def test_plain_paths_on_their_ground_are_admitted_without_the_surroundings(tmp_path: Path) -> None:
     plant(tmp_path, "r/f")
     roots = share(tmp_path / "r")
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
-    sight = Looking(None, PlainPathCheck.of(context(roots), (), Policy(), needs_write=False))
-    plain = tool_call({"path": f"{tmp_path}/r/f", "limit": 5})
-    assert isinstance(at_once(plain, guard, sight), Admitted)
+    around = context(roots)
+    plain_check = PlainPathCheck.of(around, (), Policy(), needs_write=False)
+
+    def found(arguments: JsonObject) -> Admitted | Refused | None:
+        return at_once(tool_call(arguments), guard, around, plain_check, is_current=False)
+
+    assert isinstance(found({"path": f"{tmp_path}/r/f", "limit": 5}), Admitted)
     for other in ("/etc/x", "f,g", f"{tmp_path}/r/../r/f"):
-        assert at_once(tool_call({"path": other}), guard, sight) is None
-        both = tool_call({"path": f"{tmp_path}/r/f", "to": {"path": other}})
-        assert at_once(both, guard, sight) is None
+        assert found({"path": other}) is None
+        assert found({"path": f"{tmp_path}/r/f", "to": {"path": other}}) is None
 
 
 def test_a_resource_is_judged_by_its_uri(tmp_path: Path) -> None:
@@ -481,7 +439,7 @@ def test_a_call_over_the_inline_budget_is_not_decided_inline(
     guard = compile_tool({}, read_only=True, policy=DEFAULT)
     call = tool_call(arguments)
     assert decide_within_inline_budget(call, guard, world) is None
-    assert at_once(call, guard, Looking(world)) is None
+    assert at_once(call, guard, world) is None
     assert isinstance(decide(call, guard, world), Admitted) is admitted
 
 
@@ -1214,8 +1172,8 @@ def test_what_is_read_only_is_not_moved_with_a_folder_around_it(
     for name, writes in ((tool, True), (tool, False)):
         guard = compile_tool(None, read_only=not writes, policy=ToolPolicy(policy), name=name)
         call = Call("tools/call", name, {"path": str(tmp_path / source)}, {})
-        lazy = Looking(world, PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name))
-        verdict = at_once(call, guard, lazy) if inline else decide(call, guard, world)
+        check = PlainPathCheck.of(world, (), policy, needs_write=writes, tool=name)
+        verdict = at_once(call, guard, world, check) if inline else decide(call, guard, world)
         assert isinstance(verdict, Refused) is (refused and writes)
 
 

@@ -11,8 +11,8 @@ from hub.guard.decide import Admitted, Refused, compile_tool, decide
 from hub.guard.policy import Policy, ToolPolicy
 from hub.values import Json, JsonObject
 from tests.kit.trees import plant
-from tests.kit.worlds import at_once, context, share, tool_call
-from tests.oracle.verdicts import FastPath
+from tests.kit.worlds import context, share, tool_call
+from tests.oracle.verdicts import at_once_if_plain
 
 GUARD = compile_tool(None, read_only=False, policy=ToolPolicy(Policy()))
 
@@ -33,7 +33,7 @@ def calls(world: CallContext, *arguments: JsonObject) -> list[tuple[JsonObject, 
     for one in arguments:
         verdict = decide(tool_call(one), GUARD, world)
         assert isinstance(verdict, Admitted) or verdict.reason == OUTSIDE
-        if isinstance(at_once(tool_call(one), GUARD, FastPath(world)), Admitted):
+        if isinstance(at_once_if_plain(tool_call(one), GUARD, world), Admitted):
             assert isinstance(verdict, Admitted), one
         found.append((one, isinstance(verdict, Admitted)))
     return found
@@ -119,7 +119,7 @@ def test_a_plain_pair_is_admitted_at_once(world: CallContext) -> None:
         {"path": f"{src}/a.py", "name": "new"},
     )
     for one in plain:
-        assert isinstance(at_once(tool_call(one), GUARD, FastPath(world)), Admitted), one
+        assert isinstance(at_once_if_plain(tool_call(one), GUARD, world), Admitted), one
 
 
 def test_a_call_that_names_very_many_folders_is_refused(world: CallContext, tmp_path: Path) -> None:

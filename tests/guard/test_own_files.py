@@ -17,7 +17,6 @@ from hub.guard.keys.vocabulary import Kind
 from hub.guard.own_files import OWN, OwnFiles, OwnPlace, by_proc, own_names_in
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import AccessRule, Mode, Policy, ToolPolicy
-from hub.paths.resolve import LinkReader
 from hub.system.machine import OsDisk
 from hub.values import Call, Json, JsonObject
 from tests.guard.test_plain_paths import candidate
@@ -189,24 +188,9 @@ def test_a_name_that_can_be_put_behind_a_directory_counts_with_it(
     assert is_own(judged(top, filled, tool="save")) is refused
     policy = Policy(own=own_of(top))
     guard = compile_tool(PATH, read_only=False, policy=ToolPolicy(policy))
-    on = plain_check(top, "save")
-    quick = at_once(Call("tools/call", "save", filled, {}), guard, Quick(top, on))
+    on, around = plain_check(top, "save"), context(share(top / "root"), top / "root")
+    quick = at_once(Call("tools/call", "save", filled, {}), guard, around, on)
     assert not isinstance(quick, Admitted) or not refused
-
-
-class Quick:
-    """What the fast path looks at."""
-
-    def __init__(self, top: Path, on: PlainPathCheck | None) -> None:
-        self.plain_check = on
-        self.disk = OsDisk()
-        self._world = context(share(top / "root"), top / "root")
-
-    def memory(self) -> LinkReader:
-        return self.disk
-
-    def context(self, links: LinkReader) -> CallContext:
-        return replace(self._world, links=links)
 
 
 def test_a_command_that_moves_a_directory_counts_as_a_tool_that_does(top: Path) -> None:

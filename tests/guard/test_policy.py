@@ -17,7 +17,7 @@ def test_the_default_enforces_and_adds_nothing() -> None:
     assert policy == Policy()
     assert policy.mode is Mode.ENFORCE
     assert policy.access_at(("a",)) == "write"
-    assert not policy.deny
+    assert not policy.deny.lines
 
 
 def test_the_innermost_rule_decides_what_a_place_allows() -> None:

@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, LazyContext, Refused, ToolGuard, judge_inline
+from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
-from hub.paths.resolve import Entry, Flavour, LinkReader
+from hub.paths.resolve import CachedDisk, Entry, Flavour, LinkReader
 from hub.roots.roots import RootSet, root_from_path, root_set
-from hub.system.machine import CachedDisk, OsDisk
+from hub.system.machine import OsDisk
 from hub.values import Call, JsonObject
 
 POSIX, MACOS, WINDOWS = Flavour.POSIX, Flavour.MACOS, Flavour.WINDOWS
@@ -54,19 +53,16 @@ def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> CallContext
     return CallContext(shared, roots[0], env or {}, links, WINDOWS)
 
 
-class Sight(LazyContext, Protocol):
-    """What a call is judged by at once."""
-
-    @property
-    def plain_check(self) -> PlainPathCheck | None: ...
-
-    @property
-    def disk(self) -> LinkReader: ...
-
-
-def at_once(call: Call, guard: ToolGuard, sight: Sight) -> Admitted | Refused | None:
+def at_once(
+    call: Call,
+    guard: ToolGuard,
+    around: CallContext,
+    plain_check: PlainPathCheck | None = None,
+    *,
+    is_current: bool = True,
+) -> Admitted | Refused | None:
     """Return the guard's verdict if it needs no long look."""
-    return judge_inline(call, guard, sight.plain_check, sight.disk, sight)
+    return judge_inline(call, guard, plain_check, around, lambda _: is_current)
 
 
 def tool_call(arguments: JsonObject) -> Call:

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.paths.resolve import DeadEndError, Entry, PathError
-from hub.system.machine import CACHE, STATE, CachedDisk, OsDisk, own_directory
+from hub.paths.resolve import CachedDisk, DeadEndError, Entry, PathError
+from hub.system.machine import CACHE, STATE, OsDisk, own_directory
 from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import plant
 

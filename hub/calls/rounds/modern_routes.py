@@ -26,7 +26,6 @@ from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.exact_json import encode
 from hub.jsonrpc.messages import Request
 from hub.paths.file_uris import uri_from_path
-from hub.paths.resolve import LinkReader
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
@@ -110,7 +109,7 @@ def _roots_in(client: Client, params: JsonObject) -> bytes | None:
 
 
 class ModernRoute(CallRoute, frozen=True, kw_only=True):
-    """A route with the `presence` of the request's roots, which is None if they are unknown.
+    """A route for the requests that bring the same roots.
 
     `kept` is the announcement of an earlier request, if that was used. The `owner` session has
     ended: it lasted for the request that found the route. `repeated`: the arguments that HTTP
@@ -118,7 +117,6 @@ class ModernRoute(CallRoute, frozen=True, kw_only=True):
     client's roots.
     """
 
-    presence: RootPresence | None
     kept: Announcement | None = None
     repeated: tuple[ParamHeader, ...] = ()
     may_ask: bool = False
@@ -130,14 +128,6 @@ class ModernRoute(CallRoute, frozen=True, kw_only=True):
         if self.owner.unasked and services.children.has_asked_for_roots(slot.spec.name):
             return False
         return slot.is_kept and self.resolved.is_open(services)
-
-    def is_current(self, links: LinkReader) -> bool:
-        services = self.owner.services
-        return (
-            self.presence is not None
-            and self.presence.is_unchanged(links, services.machine.flavour)
-            and services.operator.is_current(self.resolved.spec.name, links)
-        )
 
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
         verdict = super().judge(params)
@@ -287,8 +277,11 @@ def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> Moder
     if resolved.method == "tools/call" and session.services.expose == "tools":
         repeated = _repeated(resolved.ready.listing, resolved.name)
     may_ask = session.unasked or (case.effective.enforcing and case.effective.source == "none")
+    presences = None
+    if presence is not None:
+        presences = (presence, *session.services.operator.presences(resolved.spec.name))
     return ModernRoute(
-        resolved, session, presence=presence, kept=kept, repeated=repeated, may_ask=may_ask
+        resolved, session, presences=presences, kept=kept, repeated=repeated, may_ask=may_ask
     )
 
 

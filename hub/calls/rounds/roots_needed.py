@@ -28,6 +28,7 @@ from hub.guard.decide import (
     refusal_of,
 )
 from hub.jsonrpc.errors import RpcError
+from hub.paths.resolve import CachedDisk
 from hub.protocol.constants import MISSING_CLIENT_CAPABILITY
 from hub.protocol.input_requests import ASKABLE
 from hub.roots.effective import NOT_ASKED
@@ -35,7 +36,6 @@ from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.sessions.tool_guards import ToolGuards
 from hub.specs import ServerSpec
-from hub.system.machine import CachedDisk
 from hub.values import Call, ChildRoute, Json, JsonObject, ServerName, object_or_empty
 
 _REQUIRED: JsonObject = {"requiredCapabilities": {"roots": {}}}
