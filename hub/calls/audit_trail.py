@@ -6,23 +6,21 @@ from collections.abc import Collection, Generator
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.audit.log_file import AuditRecord, CallOutcome, moment
-from hub.calls.permission import Circumstances, changes_for, text_of
+from hub.calls.permission import Circumstances, allowed_by
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
 from hub.errors import ChildError, InsufficientScopeError, RouteError
 from hub.guard.consent import Consent
 from hub.guard.decide import Admitted, Refused
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Request
-from hub.roots.effective import EffectiveRoots
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
 from hub.system.log import Later
 from hub.values import Call, ServerName, SessionKey
 
@@ -182,41 +180,14 @@ def called_in(request: Request) -> str:
     return named[:_LONGEST_NAME] if isinstance(named, str) else request.method
 
 
-class JudgedBy(Protocol):
-    """What a call was judged by.
-
-    `effective` are the client's effective roots. `no_overlap` says why no path is admitted, if
-    roots and the server's own directories do not overlap.
-    """
-
-    @property
-    def spec(self) -> ServerSpec: ...
-
-    @property
-    def effective(self) -> EffectiveRoots: ...
-
-    @property
-    def no_overlap(self) -> str | None: ...
-
-
 def note_refusal(
-    session: Session, call: Call, judged_by: JudgedBy, refused: Refused, consent: Consent | None
+    session: Session, call: Call, at: Circumstances, refused: Refused, consent: Consent | None
 ) -> Refused:
     """Record a refusal of the guard, also where it only reports; return it as it is told."""
-    spec, no_overlap = judged_by.spec, judged_by.no_overlap
-    at = Circumstances.of(session, spec, judged_by.effective)
-    named = Call(call.method, call.name, {}, {})
     # Lines may wait long to be written, and many of them: without the arguments.
-    allowed_by = Later(partial(_allowed_by, refused, named, at))
-    told = {**session.named(), "allowed_by": allowed_by}
-    if no_overlap is not None:
-        refused = replace(refused, reason=no_overlap)
-    session.refusals.add(spec, call, refused, consent, told)
+    named = Call(call.method, call.name, {}, {})
+    told = {**session.named, "allowed_by": Later(partial(allowed_by, refused, named, at))}
+    if at.no_overlap is not None:
+        refused = replace(refused, reason=at.no_overlap)
+    session.refusals.add(at.spec, call, refused, consent, told)
     return refused
-
-
-def _allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
-    """Return what would lift the refusal, for the operator's log."""
-    places = () if refused.leads_to is None else (refused.leads_to,)
-    found = changes_for(refused, call, at, places)
-    return text_of(found, at.profile)

@@ -116,7 +116,7 @@ def _refused(route: CallRoute, refused: Refused, audit: CallAudit) -> Callable[[
     """Record a refusal; return what makes the result of the call."""
     resolved = route.resolved
     call = Call(resolved.method, resolved.name, {}, {})
-    told = audit.verdict = note_refusal(route.owner, call, resolved, refused, None)
+    told = audit.verdict = note_refusal(route.owner, call, resolved.circumstances, refused, None)
     audit.write("refused", told.reason)
     return partial(denied, call, told, resolved.spec, resolved.base + told.pointer)
 

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam
+from hub.calls.permission import Circumstances
 from hub.catalog.merge import Catalog, Listing
 from hub.children.clients import StaleError
 from hub.children.slot import ChildSlot
@@ -95,16 +96,9 @@ class JudgingContext(Struct, eq=False):
         return self.snapshot.effective
 
     @property
-    def no_overlap(self) -> str | None:
-        """Why no path is admitted, if roots and the server's own directories do not overlap."""
-        spec, effective = self.spec, self.effective
-        if spec.ceiling is None or self.snapshot.here.roots.roots or not effective.roots.roots:
-            return None
-        own = ", ".join(spec.ceiling.paths)
-        return (
-            f"the client's roots ({', '.join(effective.roots.paths)}) and the directories that "
-            f"server {spec.name!r} is started with ({own}) do not overlap"
-        )
+    def circumstances(self) -> Circumstances:
+        """What the call is refused under, if the guard refuses it."""
+        return Circumstances.of(self.session, self.spec, self.effective, self.snapshot.here)
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""

@@ -128,7 +128,7 @@ class CallLookup:
             call=_call_of(request, its.name, its.own),
             guard=its.guard,
             spec=its.spec,
-            snapshot=Snapshot.of(request.session, its.spec, its.effective, its.slot),
+            snapshot=Snapshot.of(request.session, its.spec, its.circumstances.effective, its.slot),
             base=its.base,
             own=its.own,
             catalog=its.catalog,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -59,7 +59,8 @@ class Circumstances(Struct, frozen=True):
     `effective` are the roots before they are cut to the server's own `spec.ceiling`. `announced`
     are what the client shares; None if it shares none. `has_config` False: the folders of the
     command line are the ceiling. `has_file` False: no file has the server's keys, as with `wrap`.
-    `profile` is the client's, if it has one: its rules are among those that refuse.
+    `profile` is the client's, if it has one: its rules are among those that refuse. `no_overlap`
+    says why no path is admitted, if roots and the server's own directories do not overlap.
     """
 
     spec: ServerSpec
@@ -71,10 +72,13 @@ class Circumstances(Struct, frozen=True):
     flavour: Flavour
     has_file: bool = True
     profile: str | None = None
+    no_overlap: str | None = None
 
     @staticmethod
-    def of(session: Session, spec: ServerSpec, effective: EffectiveRoots) -> Circumstances:
-        """Return the circumstances of a client's call at a server, judged by these roots."""
+    def of(
+        session: Session, spec: ServerSpec, effective: EffectiveRoots, here: EffectiveRoots
+    ) -> Circumstances:
+        """Return the circumstances of a client's calls at a server, where `here` is in force."""
         services, last = session.services, session.roots.state.last
         machine = services.machine
         return Circumstances(
@@ -87,15 +91,28 @@ class Circumstances(Struct, frozen=True):
             flavour=machine.flavour,
             has_file=services.config_file.state.file is not None,
             profile=services.profile,
+            no_overlap=_no_overlap(spec, effective.roots, here.roots),
         )
 
 
-def text_of(changes: Sequence[Change], profile: str | None) -> str:
-    """Return changes for the log; a client's profile may be where its key is."""
+def _no_overlap(spec: ServerSpec, roots: RootSet, here: RootSet) -> str | None:
+    if spec.ceiling is None or here.roots or not roots.roots:
+        return None
+    own = ", ".join(spec.ceiling.paths)
+    return (
+        f"the client's roots ({', '.join(roots.paths)}) and the directories that "
+        f"server {spec.name!r} is started with ({own}) do not overlap"
+    )
+
+
+def allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
+    """Return what would lift a refusal, for the log; a client's profile may be where its key is."""
+    places = () if refused.leads_to is None else (refused.leads_to,)
+    changes = changes_for(refused, call, at, places)
     told = "; ".join(one.text for one in changes) or "nothing that is known"
-    if profile is None or _OF_PROFILES.isdisjoint(one.key for one in changes):
+    if at.profile is None or _OF_PROFILES.isdisjoint(one.key for one in changes):
         return told
-    return f"{told}; or the same below profiles.{profile}"
+    return f"{told}; or the same below profiles.{at.profile}"
 
 
 def changes_for(
@@ -140,8 +157,10 @@ def _unread(refused: Refused, call: Call, at: Circumstances) -> list[Change]:
 
 def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
     """Yield the changes that bring `place` inside of all roots that bound the call."""
-    folder = _folder_of(place, at)
-    if folder is None or _is_own(place, at):
+    folder, own_files = _folder_of(place, at), at.spec.policy.own
+    inner = parts_of(place, at.flavour)
+    is_own = own_files is not None and any(is_inside(inner, one.parts) for one in own_files.secret)
+    if folder is None or is_own:
         return
     parts = parts_of(folder, at.flavour)
     yield from _shared(folder, parts, at)
@@ -151,7 +170,7 @@ def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
     if own is not None and own.covers(parts) is None:
         yield _beside(own, folder, at)
     unsafe = at.spec.policy.unsafe
-    if unsafe is not None and unsafe.refuses(parts_of(place, at.flavour)):
+    if unsafe is not None and unsafe.refuses(inner):
         yield Change("roots.allow_unsafe", "set", True)
 
 
@@ -212,9 +231,3 @@ def _folder_of(place: str, at: Circumstances) -> str | None:
     if parts_of(path, at.flavour):
         return path
     return place if at.links.entry(place) is not None and place != path else None
-
-
-def _is_own(place: str, at: Circumstances) -> bool:
-    own = at.spec.policy.own
-    parts = parts_of(place, at.flavour)
-    return own is not None and any(is_inside(parts, one.parts) for one in own.secret)

@@ -186,7 +186,9 @@ class Relay:
                     self._keep_of_refused(request, case)
                 return _refused(case, audit, verdict)
             if verdict.would_refuse is not None:
-                note_refusal(case.session, call, case, verdict.would_refuse, audit.consent)
+                note_refusal(
+                    case.session, call, case.circumstances, verdict.would_refuse, audit.consent
+                )
             with case.slot.trying():
                 child = await self._obtain(case)
                 resolved = self._keep(request, case, child, cached)
@@ -285,7 +287,7 @@ def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payloa
 
     Raises: RpcError for a prompt or a resource.
     """
-    told = note_refusal(case.session, case.call, case, refused, audit.consent)
+    told = note_refusal(case.session, case.call, case.circumstances, refused, audit.consent)
     audit.verdict = told
     return denied(case.call, told, case.spec, case.base + told.pointer)
 
@@ -293,7 +295,11 @@ def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payloa
 def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:
     """Return whether a call that was judged in `case` may be sent by this route."""
     its = cached.resolved
-    is_same = its.child is child and its.slot is case.slot and its.effective == case.effective
+    is_same = (
+        its.child is child
+        and its.slot is case.slot
+        and its.circumstances.effective == case.effective
+    )
     return is_same and cached.is_open and case.is_still_valid()
 
 

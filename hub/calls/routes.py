@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam, call_to, called, label_of
 from hub.calls.judging import JudgingContext
+from hub.calls.permission import Circumstances
 from hub.calls.results import UNCACHED, completed
 from hub.catalog.merge import Catalog, Listing
 from hub.children.child import Child, Ready
@@ -22,7 +23,6 @@ from hub.jsonrpc.messages import Failure, Payload, Request, Response
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
-from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import RootPresence
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
@@ -41,9 +41,8 @@ class ResolvedRoute(Struct, frozen=True):
     `base` is the JSON pointer to the child's arguments within the client's. `others` are the
     session's slots with their listings, if another server's listing could move the name.
     The disk of `judged_in` has no cache. `plain_check` admits plain paths without the
-    judge. `effective` are the client's roots, and `catalog` is what the name was looked up in.
-    `no_overlap` says why no path is admitted, if the roots and the server's own directories
-    do not overlap. `scopes` are those that an issuer's token needs.
+    judge. `circumstances` are what calls are refused under, and `catalog` is what the name was
+    looked up in. `scopes` are those that an issuer's token needs.
     """
 
     method: CallMethod
@@ -60,10 +59,9 @@ class ResolvedRoute(Struct, frozen=True):
     judged_in: CallContext
     plain_check: PlainPathCheck | None
     base: str
-    effective: EffectiveRoots
+    circumstances: Circumstances
     catalog: Catalog
     others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
-    no_overlap: str | None = None
     scopes: tuple[str, ...] = ()
 
     def is_open(self, services: Services) -> bool:
@@ -169,10 +167,9 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         judged_in=judged_in,
         plain_check=_plain_check(session, case.spec, case.guard, case.call.name, judged_in),
         base=case.base,
-        effective=case.effective,
+        circumstances=case.circumstances,
         catalog=case.catalog,
         others=_others(case),
-        no_overlap=case.no_overlap,
         scopes=case.spec.scopes.of(case.call.method, case.call.name),
     )
 

@@ -144,7 +144,7 @@ class Subscriptions:
         slot, child, session = resolved.slot, resolved.child, self._session
         if slot.child is not child or session.held.get(slot.spec.name) is not slot:
             self._leave(child, own)
-        elif resolved.effective != session.known_effective():
+        elif resolved.circumstances.effective != session.known_effective():
             child.answers.unsubscribe(own, session.key)  # so that `renew` makes it again
         else:
             child.answers.subscribe(own, session.key)

@@ -67,7 +67,7 @@ _URI = "file:///"
 _URL = re.compile(r"[a-z][a-z0-9+.-]*+://[a-zA-Z0-9][\w-]*+(?:\.[\w-]++)*(?:/[\w-][\w.-]*+)*", re.A)
 """A URL with a host, and with nothing but plain names behind it."""
 _PARTS = re.compile(r"[ @+()\[\]]|(?<![^/])-")
-"""Characters of a plain path where some child may split the value."""
+"""Characters of a plain path where some child may take it for a list, a flag or two words."""
 _SIGNS = frozenset(" @+()[]")
 _KINDS = 2
 """The most different `_SIGNS` in a value that this check handles."""
@@ -97,17 +97,12 @@ def reads_as_one_path(text: str) -> bool:
     """Return whether `text` is a plain absolute path that no child takes for anything else."""
     if _SIMPLE.fullmatch(text) is not None:
         return len(text) <= _LONGEST
-    return is_plain(text) and reads_once(text)
+    return is_plain(text) and _PARTS.search(text) is None
 
 
 def is_plain_url(text: str) -> bool:
     """Return whether `text` is a URL of another place that no child takes for a path."""
     return _URL.fullmatch(text) is not None and is_remote(text)
-
-
-def reads_once(text: str) -> bool:
-    """Return whether no child takes a plain path for a list, a flag or two words."""
-    return _PARTS.search(text) is None
 
 
 def _fixed(glob: str) -> str | None:
@@ -275,7 +270,7 @@ class PlainPathCheck(Struct, frozen=True):
             return False
         if not (self._has if is_absolute else self._admits_from_bases)(text, links):
             return False
-        return reads_once(text) or self._admits_parts(text, links)
+        return _PARTS.search(text) is None or self._admits_parts(text, links)
 
     def _admits_from_bases(self, text: str, links: LinkReader) -> bool:
         return bool(self.bases) and all(self._has(f"{base}/{text}", links) for base in self.bases)

@@ -53,7 +53,11 @@ class RatedLog:
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
         if not log.is_enabled_for(level):
             return
-        size = BESIDE + sum(map(_written, fields.values()))
+        size = BESIDE + sum(
+            # Hidden characters are escaped there.
+            BESIDE if isinstance(value, Later) else len(repr(on_one_line(str(value))))
+            for value in fields.values()
+        )
         self._fill()
         if self._lines < 1 or self._bytes < size:
             self.leave_out(1, size)
@@ -110,10 +114,3 @@ class ChildLog(RatedLog):
 
     def _log(self, level: int, event: str, fields: dict[str, object]) -> None:
         super()._log(level, event, {**self._whose, **fields})
-
-
-def _written(value: object) -> int:
-    """Return how many characters of the log a value takes: hidden ones are escaped there."""
-    if isinstance(value, Later):
-        return BESIDE
-    return len(repr(on_one_line(str(value))))

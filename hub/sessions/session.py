@@ -42,7 +42,7 @@ class Session:
     client's connection, the same for all requests of a modern client. `held` are the slots that its
     calls go to now. `unasked`: the request is served without its client's roots; the client is
     asked if a call needs them. `headers` are the headers of an HTTP request, with lower-case names.
-    `log` is for lines about the client.
+    `log` is for lines about the client, and `named` says in their fields who it is.
     """
 
     def __init__(
@@ -53,6 +53,8 @@ class Session:
         self.principal = principal
         self.identity = services.identity_of(principal)
         self.client: Client | None = None
+        who: JsonObject = {} if principal in THIS_USER else {"principal": principal}
+        self.named: JsonObject = {**who, "client": None, "session": self.key}
         self.peer = peer
         self.notifier = ClientNotifier(self, tasks)
         self.log = services.client_logs.of(principal)
@@ -101,16 +103,11 @@ class Session:
         self.client = client
         # A modern client has a session for each request.
         tell = self.log.debug if client.is_modern else self.log.info
-        version = _shown(client.info.get("version"))
-        shares = client.declares("roots")
-        tell("client", **self.named(), version=version, protocol=client.version, roots=shares)
-
-    def named(self) -> JsonObject:
-        """Return who the client is, as fields of a line of the log."""
         # With a long name its lines would be left out.
-        name = None if self.client is None else _shown(self.client.info.get("name"))
-        one = {"client": name, "session": self.key}
-        return one if self.principal in THIS_USER else {"principal": self.principal, **one}
+        name, version = (_shown(client.info.get(key)) for key in ("name", "version"))
+        self.named = {**self.named, "client": name}
+        shares = client.declares("roots")
+        tell("client", **self.named, version=version, protocol=client.version, roots=shares)
 
     def opened(self) -> None:
         """Process that the client is ready: from now on it may be asked for its roots."""
@@ -152,7 +149,7 @@ class Session:
     def _roots_changed(self) -> None:
         known = self.known_effective()
         self.services.config_file.grant(known.roots)
-        log.debug("roots", **self.named(), source=known.source, paths=list(known.roots.paths))
+        log.debug("roots", **self.named, source=known.source, paths=list(known.roots.paths))
         self._own_tasks.start_soon(self._move_children)
 
     def _operator_changed(self) -> None:
@@ -185,7 +182,7 @@ class Session:
         return why_no_roots(self.roots.state, self.services.operator.roots()).reason
 
     def _warn(self, effective: EffectiveRoots) -> None:
-        operator, who = self.services.operator, (self.principal, self.named())
+        operator, who = self.services.operator, (self.principal, self.named)
         if effective.enforcing:
             operator.warn_of_no_paths(self.log, self.roots.state, *who)
         else:

@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from io import StringIO
-from typing import Literal, TextIO
+from typing import Literal, TextIO, cast
 
 import structlog
+from msgspec import Struct
 from structlog.typing import EventDict, ExcInfo, Processor, WrappedLogger
 
 from hub.legible import on_one_line, shortened
@@ -30,19 +31,18 @@ LAST_LINES = 1.0
 """Seconds to wait for the last lines to be written when the hub ends."""
 
 
-class Later:
+class Later(Struct, eq=False):
     """The value of a field whose text is made when its line is written, outside of the loop.
 
     `make` must not use state that changes. Its text is kept for the other places of the log.
     """
 
-    def __init__(self, make: Callable[[], str]) -> None:
-        self._make = make
-        self._text: str | None = None
+    make: Callable[[], str]
+    _text: str | None = None
 
     def __str__(self) -> str:
         if self._text is None:
-            self._text = self._make()
+            self._text = self.make()
         return self._text
 
 
@@ -79,8 +79,11 @@ class ThreadedLog(logging.Handler):
         if len(self._records) >= self._backlog:
             self._lost += 1
             return
+        line = cast("str | dict[str, object]", record.msg)
         # A line of the hub's has its time. What a library logs may be changed before it is written.
-        can_wait = isinstance(record.msg, dict) and len(self._records) < TEXTLESS
+        can_wait = isinstance(line, dict) and len(self._records) < TEXTLESS
+        if isinstance(line, dict) and line.get("exc_info") is True:
+            line["exc_info"] = sys.exc_info()  # the thread handles no error
         self._records.append(record if can_wait else self.format(record))
         if not self._is_called:
             self._is_called = True
@@ -174,7 +177,6 @@ def _configure_own(shared: Sequence[Processor]) -> None:
         processors=[
             structlog.stdlib.filter_by_level,
             *shared,
-            _with_error,
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -198,18 +200,12 @@ def note_in_file(text: str) -> None:
 def _renderers(form: Literal["text", "json"], *, colors: bool) -> list[Processor]:
     if form == "json":
         exception = structlog.processors.ExceptionRenderer()
-        return [_complete, exception, structlog.processors.JSONRenderer()]
+        return [_completing(str), exception, structlog.processors.JSONRenderer()]
     renderer = structlog.dev.ConsoleRenderer(
         colors=colors, pad_event_to=0, exception_formatter=_traceback
     )
-    return [_complete, _printable, renderer]
-
-
-def _with_error(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Put the error that is handled now in a line that wants it: its text is made later."""
-    if event.get("exc_info") is True:
-        event["exc_info"] = sys.exc_info()
-    return event
+    # Clients and servers may have sent line ends and control characters.
+    return [_completing(on_one_line), renderer]
 
 
 def _traceback(lines: TextIO, error: ExcInfo) -> None:
@@ -223,20 +219,17 @@ def _traceback(lines: TextIO, error: ExcInfo) -> None:
         lines.write(f"\n  {on_one_line(line)}")
 
 
-def _complete(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    for name, value in event.items():
-        text = str(value) if isinstance(value, Later) else value
-        if isinstance(text, str):
-            event[name] = shortened(text, LONGEST_VALUE)
-    return event
+def _completing(spelled: Callable[[str], str]) -> Processor:
+    """Return what makes the texts of a line: cut if they are long, and then `spelled`."""
 
+    def complete(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+        for name, value in event.items():
+            text = str(value) if isinstance(value, Later) else value
+            if isinstance(text, str):
+                event[name] = spelled(shortened(text, LONGEST_VALUE))
+        return event
 
-def _printable(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Escape line ends and control characters in values: clients and servers may have sent them."""
-    for name, value in event.items():
-        if isinstance(value, str):
-            event[name] = on_one_line(value)
-    return event
+    return complete
 
 
 def shows_colours(stream: TextIO) -> bool:

@@ -3,27 +3,17 @@ from __future__ import annotations
 import gc
 import weakref
 from pathlib import Path
-from typing import NamedTuple
 
 from structlog.testing import capture_logs
 
 from hub.calls.audit_trail import note_refusal
+from hub.calls.permission import Circumstances
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
-from hub.roots.effective import EffectiveRoots
-from hub.specs import ServerSpec
 from hub.values import Call, JsonObject
 from tests.kit.fakes import READ, FakeChild
 from tests.kit.rigs import remote, rig
 from tests.kit.trees import plant
-
-
-class JudgedHere(NamedTuple):
-    """What a call was judged by."""
-
-    spec: ServerSpec
-    effective: EffectiveRoots
-    no_overlap: str | None = None
 
 
 class Arguments(JsonObject):
@@ -39,7 +29,9 @@ async def test_a_line_that_waits_to_be_written_holds_no_arguments(tmp_path: Path
         held = weakref.ref(arguments)
         call = Call("tools/call", "read", arguments, {"arguments": arguments})
         with capture_logs() as logged:
-            note_refusal(session, call, JudgedHere(spec, session.known_effective()), refused, None)
+            effective = session.known_effective()
+            around = Circumstances.of(session, spec, effective, effective)
+            note_refusal(session, call, around, refused, None)
         del arguments, call
         gc.collect()
         assert held() is None

@@ -1,6 +1,7 @@
 import pytest
+from msgspec.structs import replace
 
-from hub.calls.permission import CLIENT, Change, Circumstances, changes_for, text_of
+from hub.calls.permission import CLIENT, Change, Circumstances, allowed_by, changes_for
 from hub.guard.containment import OUTSIDE
 from hub.guard.decide import Refused
 from hub.guard.own_files import OWN
@@ -169,10 +170,12 @@ def test_nothing_opens_the_hubs_own_files() -> None:
 
 
 def test_what_a_profile_may_refuse_is_looked_for_in_it_too() -> None:
-    ceiling, client = Change("roots.ceiling", "add", FOLDER), Change(CLIENT, "add", FOLDER)
-    assert text_of([ceiling], None) == f'roots.ceiling: add "{FOLDER}"'
-    assert text_of([ceiling], "robots").endswith(f'"{FOLDER}"; or the same below profiles.robots')
-    assert "profiles" not in text_of([client], "robots")
+    refused = Refused("/path", FILE, OUTSIDE, (), leads_to=FILE)
+    ceiling, client = at(announced=(FOLDER,), ceiling=CODE), at(announced=CODE)
+    assert allowed_by(refused, READ, ceiling) == f'roots.ceiling: add "{FOLDER}"'
+    profiled = allowed_by(refused, READ, replace(ceiling, profile="robots"))
+    assert profiled.endswith(f'"{FOLDER}"; or the same below profiles.robots')
+    assert "profiles" not in allowed_by(refused, READ, replace(client, profile="robots"))
 
 
 def test_a_change_is_told_once_however_many_paths_need_it() -> None:

@@ -120,9 +120,9 @@ async def test_lines_of_the_log_name_a_client_and_its_principal() -> None:
         with capture_logs() as logs:
             session = at.client().session
         assert [one["principal"] for one in logs if one["event"] == "client"] == ["alice"]
-        assert session.named() == {"principal": "alice", "client": "test", "session": session.key}
-        session.principal = STDIO
-        assert session.named() == {"client": "test", "session": session.key}
+        assert session.named == {"principal": "alice", "client": "test", "session": session.key}
+        local = Session(at.services, at.tasks, principal=STDIO)
+        assert local.named == {"client": None, "session": local.key}
 
 
 async def test_clients_with_the_same_roots_share_a_child_and_others_do_not(top: Path) -> None:
