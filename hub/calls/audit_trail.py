@@ -32,6 +32,7 @@ class CallAudit(Struct, eq=False, gc=False):
 
     As a context manager it writes the record when the context ends, unless the call is in flight
     by then: the call writes the record itself. `began` is in seconds of the machine's clock.
+    `is_held`: the client is away, and its next request may be refused what the child answers.
     """
 
     services: Services
@@ -43,8 +44,10 @@ class CallAudit(Struct, eq=False, gc=False):
     verdict: Admitted | Refused | None = None
     consent: Consent | None = None
     is_in_flight: bool = False
+    is_held: bool = False
+    _is_written: bool = False
     _outside: Refused | None = None
-    _outcome: CallOutcome = "admitted"
+    _outcome: CallOutcome | None = None
     _reason: str | None = None
     _objection: Refused | None = None
     _at: float = 0.0
@@ -95,15 +98,10 @@ class CallAudit(Struct, eq=False, gc=False):
         else:
             self.write("failed")
 
-    def cancelled(self) -> None:
-        """Write the record of a call in flight that is cancelled, perhaps by a later refusal."""
-        if isinstance(self.verdict, Refused):
-            self.write("refused", self.verdict.reason)
-        else:
-            self.write("cancelled")
-
     def write(self, outcome: CallOutcome, reason: str | None = None) -> None:
-        """Write the record. `reason`: why the call was refused or failed."""
+        """Write the record, unless it is written. `reason`: why the call was refused or failed."""
+        if self._is_written:
+            return
         machine, verdict = self.services.machine, self.verdict
         self._outcome, self._reason = outcome, reason
         self._at, self._took = machine.wall_clock(), machine.clock() - self.began
@@ -112,7 +110,16 @@ class CallAudit(Struct, eq=False, gc=False):
             self.verdict = None  # it has the arguments, and records may wait for long
         else:
             self._objection = verdict
-        self.services.audit.write(self)
+        if not self.is_held:
+            self._is_written = True
+            self.services.audit.write(self)
+
+    def release(self) -> None:
+        """Write the record if the call has ended while it was held, and hold it no longer."""
+        self.is_held = False
+        if self._outcome is not None and not self._is_written:
+            self._is_written = True
+            self.services.audit.write(self)
 
     def record(self) -> AuditRecord:
         """Return the record for the audit log."""
@@ -124,7 +131,7 @@ class CallAudit(Struct, eq=False, gc=False):
             self.principal,
             self.server,
             self.tool,
-            self._outcome,
+            self._outcome or "failed",
             self._reason or (None if refused is None else refused.reason),
             None if named is None else named.pointer,
             None if named is None else named.path,

@@ -210,7 +210,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         if self.is_settled:
             return  # the answer is being sent
         self._take_back(reason)
-        self.audit.cancelled()
+        self.audit.write("cancelled")
         if self._at_child is None or self._at_child.is_over:
             self._over()
             self.reply.give(None)

@@ -282,13 +282,21 @@ def check_call(
 
     Raises: InsufficientScopeError.
     """
+    error = insufficient(asked, spec, method, name)
+    if error is not None:
+        turned_away_at(session, spec.name, name, str(error))
+        raise error
+
+
+def insufficient(
+    asked: Asked, spec: ServerSpec, method: CallMethod, name: str
+) -> InsufficientScopeError | None:
+    """Return what the token of a request lacks to call `name` at a server; None if nothing."""
     needed = spec.scopes.of(method, name)
     if not needed or has_scopes(asked.granted, needed):
-        return
+        return None
     missing = [scope for scope in needed if scope not in (asked.granted or ())]
-    error = InsufficientScopeError(needed, missing)
-    turned_away_at(session, spec.name, name, str(error))
-    raise error
+    return InsufficientScopeError(needed, missing)
 
 
 def check_before_route(session: Session, asked: Asked, named: Addressed) -> None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from hub.calls.caller import ClientCaller
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.in_flight import AwaitedReply
-from hub.calls.lookup import check_call
+from hub.calls.lookup import insufficient
 from hub.calls.resolve import Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall, Dialogue
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
@@ -272,11 +272,14 @@ class ModernCalls:
     def _check_scopes(session: Session, asked: Asked, call: AskableCall) -> None:
         """Check the scopes of a retry: its token may be another one than its call's.
 
-        Raises: InsufficientScopeError.
+        Raises: InsufficientScopeError, which is recorded as the end of the call.
         """
         resolved = call.route.resolved
         spec = session.services.servers.get(resolved.spec.name, resolved.spec)
-        check_call(session, asked, spec, resolved.method, resolved.name)
+        error = insufficient(asked, spec, resolved.method, resolved.name)
+        if error is not None:
+            call.audit.write("refused", str(error))
+            raise error
 
     def input_required(
         self, needed: InputNeededError, request: Request, session: Session

@@ -272,9 +272,7 @@ class Relay:
         return result
 
     async def judge_again(self, case: JudgingContext, audit: CallAudit) -> Payload | None:
-        """Return the refusal of a call in flight; None if the call may go on.
-
-        Its record `audit` is written once the call is cancelled.
+        """Return the refusal of a call in flight, which `audit` records; None if it may go on.
 
         Raises: RpcError for the refusal of a prompt or a resource.
         """
@@ -289,6 +287,7 @@ def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payloa
     """
     told = note_refusal(case.session, case.call, case.circumstances, refused, audit.consent)
     audit.verdict = told
+    audit.write("refused", told.reason)
     return denied(case.call, told, case.spec, case.base + told.pointer)
 
 

@@ -16,7 +16,7 @@ from hub.calls.audit_trail import CallAudit
 from hub.calls.judging import JudgingContext
 from hub.calls.modern_calls import MAX_KEPT_BYTES, MAX_PARKED_OF_ONE, ParkedCalls
 from hub.calls.resolve import Relay
-from hub.calls.rounds.askable_call import AskableCall, Dialogue
+from hub.calls.rounds.askable_call import KEPT, AskableCall, Dialogue
 from hub.children.concurrency import PATIENCE
 from hub.jsonrpc.messages import Payload
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -271,6 +271,29 @@ async def test_a_retry_whose_roots_no_longer_admit_the_call_is_refused_and_ends_
     verdicts = [json.loads(line)["verdict"] for line in file.read_text().splitlines()]
     ended = [verdict for verdict in verdicts if verdict != "admitted"]
     assert ended == ["refused"]
+
+
+@virtual_time
+@pytest.mark.parametrize("retried", ["admitted", "refused", "never"])
+async def test_a_call_whose_answer_waits_for_its_client_has_one_record(
+    top: Path, retried: str
+) -> None:
+    child = silent(READ)
+    file = top / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = reading(hub, top, "a")
+        result = await asked(child, caller)
+        child.link.answer(child.link.requests("tools/call")[0]["id"], {"content": []})
+        await all_tasks_blocked()
+        back = reading(hub, top, "b" if retried == "refused" else "a")
+        if retried == "never":
+            await anyio.sleep(KEPT + 1)
+        else:
+            answer = await back.round({question(result)[0]: ACCEPTED}, result["requestState"])
+            assert (answer.get("isError") is True) is (retried == "refused")
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert len(records) == 1 + int(caller.client.by_cached_route), "one of another client before"
+    assert records[-1]["verdict"] == ("refused" if retried == "refused" else "admitted")
 
 
 async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top: Path) -> None:

@@ -210,6 +210,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
         """Cancel the call: the child is notified, no request will get its answer."""
         if self.dialogue is not None:
             self.dialogue.fetched.set()
+        self.audit.release()
         super().cancel(reason)
 
 
@@ -351,6 +352,7 @@ class Dialogue:
         if call.is_settled or not self._questions:
             return
         self.is_detached, self._left = True, anyio.current_time()
+        call.audit.is_held = True
         kept = call.reply = self._kept = KeptReply(Asked(call.request, reply.outlet))
         # What was told before goes out first; what is told from now on would follow the result.
         await self._speaker.flush()
@@ -374,6 +376,7 @@ class Dialogue:
         while self._between:
             await self._speaker.tell(*self._between.popleft())
         self.call.reply = reply
+        self.call.audit.release()
         self.is_detached = False
 
     async def come_back(self, speaker: ClientCaller, reply: AwaitedReply, request: Request) -> None:

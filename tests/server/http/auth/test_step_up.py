@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -311,11 +313,12 @@ async def test_a_response_that_is_a_stream_by_then_ends_with_an_error_that_says_
 
 
 @pytest.mark.parametrize("names", ["auto", "never"])
-async def test_a_retry_counts_by_its_own_token(names: str) -> None:
+async def test_a_retry_counts_by_its_own_token(tmp_path: Path, names: str) -> None:
     """Its state is good for another retry where the name alone tells which server it is of."""
+    file = tmp_path / "audit.jsonl"
     servers = {"files": SERVERS["files"]} if names == "auto" else other_server()
     asking = FakeChild(ECHO, answers={"tools/call": SILENT})
-    keys = {**CONFIG, "servers": servers, "names": names}
+    keys = {**CONFIG, "servers": servers, "names": names, "audit": {"file": str(file)}}
     if names == "never":
         keys["servers"] = {**servers, "other": {**servers["other"], "tools": {"deny": ["*"]}}}
     async with web(asking, credentials=credentials(Keys("rsa-1")), config=keys) as site:
@@ -346,3 +349,7 @@ async def test_a_retry_counts_by_its_own_token(names: str) -> None:
             (sent,) = called[0].requests("tools/call")
             called[0].answer(sent["id"], {"content": []})
             assert "content" in (await modern(site, retry, READER, declared)).json["result"]
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    told = [(one["verdict"], one["reason"]) for one in records]
+    refused = ("refused", "The token lacks the scope files:read")
+    assert told == [refused, *([("admitted", None)] if names == "auto" else [])]
