@@ -67,7 +67,8 @@ class JudgingContext(Struct, eq=False):
     param that replaces the client's. `can_move`: the name may move to another server. `retry` is
     what a modern client's request brought from the previous round. `consented` (a digest) and
     `granted` are what the user has agreed to in this call. `judged_in` is the guard's context for
-    the snapshot: that of another call at the server, or made for the first verdict.
+    the snapshot: that of another call at the server, or made for the first verdict; `seen` is that
+    of the last verdict, with what it saw of the disk, unless the worker gave it.
     """
 
     session: Session
@@ -84,6 +85,7 @@ class JudgingContext(Struct, eq=False):
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     judged_in: CallContext | None = None
+    seen: CallContext | None = None
 
     @property
     def slot(self) -> ChildSlot:
@@ -133,18 +135,22 @@ class JudgingContext(Struct, eq=False):
 
     async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
         """Return the guard's verdict, from the worker thread if it takes long."""
-        soon = decide_within_inline_budget(self.call, self.guard, self.context(granted))
+        context = self.context(granted)
+        soon = decide_within_inline_budget(self.call, self.guard, context)
         if soon is not None:
+            self.seen = context
             return soon
+        self.seen = None
         work = partial(decide, self.call, self.guard, self.context(granted))
         return await self.session.services.worker.run(self.session.queue_key, work)
 
     async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
         """Return the places outside the roots that the user would have to grant.
 
-        `refused` is the verdict with what is `granted` already.
+        `refused` is the verdict that `decide` has just given with what is `granted` already.
         """
-        context, ceilings = self.context(granted), self._ceilings
+        # What the verdict saw of the disk is as of now, unless the worker gave it.
+        context, ceilings = self.seen or self.context(granted), self._ceilings
         soon = wanted(refused, self.call, self.guard, context, ceilings, QUESTION_BUDGET)
         if soon:
             return soon
