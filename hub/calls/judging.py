@@ -88,19 +88,10 @@ class JudgingContext(Struct, eq=False):
     seen: CallContext | None = None
 
     @property
-    def slot(self) -> ChildSlot:
-        """The slot of the child that the call goes to."""
-        return self.snapshot.slot
-
-    @property
-    def effective(self) -> EffectiveRoots:
-        """The client's effective roots."""
-        return self.snapshot.effective
-
-    @property
     def circumstances(self) -> Circumstances:
         """What the call is refused under, if the guard refuses it."""
-        return Circumstances.of(self.session, self.spec, self.effective, self.snapshot.here)
+        seen = self.snapshot
+        return Circumstances.of(self.session, self.spec, seen.effective, seen.here)
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
@@ -122,7 +113,7 @@ class JudgingContext(Struct, eq=False):
             links=services.machine.links,
             flavour=services.machine.flavour,
             enforcing=here.enforcing,
-            no_roots=self.session.why_no_roots(self.effective),
+            no_roots=self.session.why_no_roots(self.snapshot.effective),
             starts=starts,
             near=() if plan is None else plan.near,
             index=RootIndex.of(here.roots, cwd, starts),
@@ -195,7 +186,7 @@ class JudgingContext(Struct, eq=False):
         effective = await self.session.effective(self.asked.outlet)
         if self.session.services.operator.version != self.snapshot.version:
             raise StaleError
-        if effective == self.effective and self.is_still_valid():
+        if effective == self.snapshot.effective and self.is_still_valid():
             return
         slot = self.session.slot_for(self.spec, effective)
         self.snapshot = Snapshot.of(self.session, self.spec, effective, slot)

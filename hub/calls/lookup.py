@@ -84,7 +84,7 @@ class CallLookup:
         may have to log in first.
         """
         routes, services = self._session_routes, self._services
-        if request.method not in CALLS or not routes.has_any(session):
+        if request.method not in CALLS:
             return None
         method, params = cast("CallMethod", request.method), request.params
         label = label_of(method, params, services.expose)
@@ -120,22 +120,12 @@ class CallLookup:
 
         Raises: InsufficientScopeError.
         """
-        its = cached.resolved
-        check_call(request.session, request.asked, its.spec, its.method, its.name)
-        return JudgingContext(
-            session=request.session,
-            asked=request.asked,
-            call=_call_of(request, its.name, its.own),
-            guard=its.guard,
-            spec=its.spec,
-            snapshot=Snapshot.of(request.session, its.spec, its.circumstances.effective, its.slot),
-            base=its.base,
-            own=its.own,
-            catalog=its.catalog,
-            can_move=request.owners is None,
-            retry=request.retry,
-            judged_in=its.judged_in,
-        )
+        its, session, asked = cached.resolved, request.session, request.asked
+        check_call(session, asked, its.spec, its.method, its.name)
+        call, effective = _call_of(request, its.name, its.own), its.circumstances.effective
+        case = its.case_for(session, asked, call, effective, request.retry)
+        case.can_move, case.judged_in = request.owners is None, its.judged_in
+        return case
 
     async def find(self, request: CallRequest) -> JudgingContext | ForHub:
         """Return the judging context of a call; for one of the hub's own tools, `ForHub`.

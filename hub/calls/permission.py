@@ -129,7 +129,8 @@ def changes_for(
         found = [change for place in places for change in _into_roots(place, at)]
     elif refused.reason in _SETTINGS:
         key, value = _SETTINGS[refused.reason]
-        found = [Change(_of_server(key, at.spec), "set", value)]
+        key = f"servers.{at.spec.name}.{key}" if key.startswith("guard.") else key
+        found = [Change(key, "set", value)]
     elif refused.reason == READ_ONLY:
         found = [
             Change("roots.access", "add", {"path": place, "access": "write"}) for place in places
@@ -141,10 +142,6 @@ def changes_for(
     if not at.has_config and any("." in one.key for one in found):
         return ()  # without a config only the command line can be changed
     return tuple(one for index, one in enumerate(found) if one not in found[:index])
-
-
-def _of_server(key: str, spec: ServerSpec) -> str:
-    return f"servers.{spec.name}.{key}" if key.startswith("guard.") else key
 
 
 def _unread(refused: Refused, call: Call, at: Circumstances) -> list[Change]:

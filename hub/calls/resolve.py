@@ -189,18 +189,18 @@ class Relay:
                 note_refusal(
                     case.session, call, case.circumstances, verdict.would_refuse, audit.consent
                 )
-            with case.slot.trying():
+            with case.snapshot.slot.trying():
                 child = await self._obtain(case)
                 resolved = self._keep(request, case, child, cached)
                 return await self._in_flight(request, case, resolved, audit, verdict)
 
     async def _obtain(self, case: JudgingContext) -> Child:
         try:
-            child = await self._services.children.obtain(case.slot)
+            child = await self._services.children.obtain(case.snapshot.slot)
         except ChildError:
             if case.is_still_valid():
                 raise
-            raise (StaleError if case.slot.is_kept else MovedError) from None
+            raise (StaleError if case.snapshot.slot.is_kept else MovedError) from None
         log_level = case.session.notifier.log_level
         if log_level is not None and case.session.is_modern:
             await log_from(child, log_level)
@@ -228,7 +228,7 @@ class Relay:
 
     def _keep_of_refused(self, request: CallRequest, case: JudgingContext) -> None:
         """Cache the route of a refused call if its child runs, so that the next one is quick."""
-        child = case.slot.child
+        child = case.snapshot.slot.child
         resolved = None if child is None else resolved_route_of(case, child)
         if resolved is not None and case.is_still_valid() and case.is_current:
             self._cache(request, case, resolved)
@@ -296,8 +296,8 @@ def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bo
     its = cached.resolved
     is_same = (
         its.child is child
-        and its.slot is case.slot
-        and its.circumstances.effective == case.effective
+        and its.slot is case.snapshot.slot
+        and its.circumstances.effective == case.snapshot.effective
     )
     return is_same and cached.is_open and case.is_still_valid()
 

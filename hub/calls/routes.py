@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import OwnParam, call_to, called, label_of
-from hub.calls.judging import JudgingContext
+from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.permission import Circumstances
 from hub.calls.results import UNCACHED, completed
 from hub.catalog.merge import Catalog, Listing
@@ -20,15 +20,17 @@ from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
-from hub.jsonrpc.peer import Peer
+from hub.jsonrpc.peer import Asked, Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
+from hub.protocol.input_requests import RetryInput
+from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import RootPresence
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import CallMethod, Json, JsonObject, ServerName, SessionKey
+from hub.values import Call, CallMethod, Json, JsonObject, ServerName, SessionKey
 
 MAX_ROUTES: Final = 256
 """How many routes of one session are cached; the oldest makes room."""
@@ -80,6 +82,28 @@ class ResolvedRoute(Struct, frozen=True):
     def _is_unmoved(self, services: Services) -> bool:
         known = services.children.known.last
         return all(slot.is_kept and known(slot) is listing for slot, listing in self.others)
+
+    def case_for(
+        self,
+        session: Session,
+        asked: Asked,
+        call: Call,
+        effective: EffectiveRoots,
+        retry: RetryInput,
+    ) -> JudgingContext:
+        """Return the context to judge a call in that goes to this child, by these roots."""
+        return JudgingContext(
+            session=session,
+            asked=asked,
+            call=call,
+            guard=self.guard,
+            spec=self.spec,
+            snapshot=Snapshot.of(session, self.spec, effective, self.slot),
+            base=self.base,
+            own=self.own,
+            catalog=self.catalog,
+            retry=retry,
+        )
 
 
 class CallRoute(Struct, frozen=True):
@@ -157,8 +181,8 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
         name=case.call.name,
         own=case.own,
         spec=case.spec,
-        slot=case.slot,
-        key=case.slot.key,
+        slot=case.snapshot.slot,
+        key=case.snapshot.slot.key,
         child=child,
         peer=peer,
         ready=ready,
@@ -287,10 +311,6 @@ class SessionRoutes:
         if found is None or not found.is_open:
             return None
         return found if found.is_current(session.services.machine.links) else None
-
-    def has_any(self, session: Session) -> bool:
-        """Return whether a route of the session is cached."""
-        return session.key in self._newest
 
     def keep(self, session: Session, label: str, resolved: ResolvedRoute) -> SessionRoute | None:
         """Cache and return a route.

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
 from hub.calls.in_flight import AwaitedReply, InFlightCall, KeptReply, ReplySink
-from hub.calls.judging import JudgingContext, Snapshot
+from hub.calls.judging import JudgingContext
 from hub.calls.results import renumbered
 from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
@@ -108,19 +108,10 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
     ) -> JudgingContext:
         """Return the context that the call is judged in again, by the roots of a retry."""
         resolved = self.route.resolved
-        return JudgingContext(
-            session=session,
-            asked=asked,
-            call=self.call or Call(resolved.method, resolved.name, {}, {}),
-            guard=resolved.guard,
-            spec=resolved.spec,
-            snapshot=Snapshot.of(session, resolved.spec, effective, resolved.slot),
-            base=resolved.base,
-            own=resolved.own,
-            catalog=resolved.catalog,
-            retry=retry,
-            granted=self.granted,
-        )
+        call = self.call or Call(resolved.method, resolved.name, {}, {})
+        case = resolved.case_for(session, asked, call, effective, retry)
+        case.granted = self.granted
+        return case
 
     # The `Caller` of the child
 

@@ -215,7 +215,7 @@ class ModernRoutes:
         """Cache the route of a modern call, if other calls may use it."""
         session, request = case.session, case.asked.request
         key = key_of(session.identity, request, self._services.expose)
-        if key is None or not _is_short(key) or not _is_for_others(case.slot, session):
+        if key is None or not _is_short(key) or not _is_for_others(case.snapshot.slot, session):
             return
         found = _found(case, resolved, key[2])
         if found is not None:
@@ -276,7 +276,8 @@ def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> Moder
     repeated: tuple[ParamHeader, ...] = ()
     if resolved.method == "tools/call" and session.services.expose == "tools":
         repeated = _repeated(resolved.ready.listing, resolved.name)
-    may_ask = session.unasked or (case.effective.enforcing and case.effective.source == "none")
+    effective = case.snapshot.effective
+    may_ask = session.unasked or (effective.enforcing and effective.source == "none")
     presences = None
     if presence is not None:
         presences = (presence, *session.services.operator.presences(resolved.spec.name))

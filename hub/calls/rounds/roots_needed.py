@@ -143,8 +143,8 @@ def need_before_deciding(
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        spec, listing = case.spec, session.services.children.known.last(case.slot)
-        known = KnownServer(case.slot, listing, case.call.name)
+        spec, listing = case.spec, session.services.children.known.last(case.snapshot.slot)
+        known = KnownServer(case.snapshot.slot, listing, case.call.name)
         acts = case.call.method == "tools/call" and acts_on_places(case.guard)
         if acts or _depends_on_roots(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
@@ -157,7 +157,7 @@ def need_before_deciding(
 
 
 def _is_in_vain(case: JudgingContext) -> bool:
-    client, effective = case.session.client, case.effective
+    client, effective = case.session.client, case.snapshot.effective
     if (
         client is None
         or client.declares("roots")
