@@ -128,10 +128,9 @@ class JudgingContext(Struct, eq=False):
         """Return the guard's verdict, from the worker thread if it takes long."""
         context = self.context(granted)
         soon = decide_within_inline_budget(self.call, self.guard, context)
+        self.seen = None if soon is None else context
         if soon is not None:
-            self.seen = context
             return soon
-        self.seen = None
         work = partial(decide, self.call, self.guard, self.context(granted))
         return await self.session.services.worker.run(self.session.queue_key, work)
 

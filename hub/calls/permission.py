@@ -155,11 +155,11 @@ def _unread(refused: Refused, call: Call, at: Circumstances) -> list[Change]:
 def _into_roots(place: str, at: Circumstances) -> Iterator[Change]:
     """Yield the changes that bring `place` inside of all roots that bound the call."""
     folder, own_files = _folder_of(place, at), at.spec.policy.own
-    inner = parts_of(place, at.flavour)
-    is_own = own_files is not None and any(is_inside(inner, one.parts) for one in own_files.secret)
-    if folder is None or is_own:
+    if folder is None:
         return
-    parts = parts_of(folder, at.flavour)
+    inner, parts = parts_of(place, at.flavour), parts_of(folder, at.flavour)
+    if own_files is not None and any(is_inside(inner, one.parts) for one in own_files.secret):
+        return
     yield from _shared(folder, parts, at)
     if at.ceiling is not None and at.ceiling.covers(parts) is None:
         yield Change("roots.ceiling" if at.has_config else "--root", "add", folder)

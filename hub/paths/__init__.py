@@ -6,7 +6,7 @@ in; `hub.system` has the real disk, tests have a fake.
 The same functions serve POSIX, macOS and Windows paths. The platform is a parameter (`Flavour`),
 so that Windows rules can be tested on Linux.
 
-Main types: `Flavour`, `LinkReader`, `Entry`, `PathError`.
+Main types: `Flavour`, `LinkReader`, `CachedDisk`, `Entry`, `PathError`.
 
 Read first `resolve.py` (`resolve`, `parts_of`, `is_inside`), then `file_uris.py`.
 """

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hub.paths.resolve import Entry, Flavour, PathError, collapse, is_inside, parts_of, resolve
+from hub.paths.resolve import (
+    CachedDisk,
+    Entry,
+    Flavour,
+    PathError,
+    collapse,
+    is_inside,
+    parts_of,
+    resolve,
+)
 from hub.system.machine import OsDisk
+from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import PROJECT, grow, plant
 from tests.kit.worlds import Directories
 
@@ -235,3 +245,14 @@ def test_resolve_agrees_with_the_kernel_on_any_tree(
             except PathError:
                 continue
             assert found == os.path.realpath(raw)
+
+
+def test_a_cache_asks_once(tmp_path: Path) -> None:
+    top = plant(tmp_path, "a", "link => a")
+    disk = RecordingDisk()
+    links = CachedDisk(disk)
+    for _ in range(3):
+        assert links.entry(f"{top}/a") is not None
+        assert links.entry(f"{top}/none") is None
+        assert links.target(f"{top}/link") == "a"
+    assert disk.asked == [f"{top}/a", f"{top}/none"]

@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from hub.paths.resolve import CachedDisk, DeadEndError, Entry, PathError
+from hub.paths.resolve import DeadEndError, Entry, PathError
 from hub.system.machine import CACHE, STATE, OsDisk, own_directory
-from tests.kit.fakes import RecordingDisk
 from tests.kit.trees import plant
 
 
@@ -73,14 +72,3 @@ def test_a_path_with_a_character_that_none_can_have_is_an_error(path: str) -> No
     for ask in (links.entry, links.target, links.names):
         with pytest.raises(PathError, match="a character that no path can have"):
             ask(path)
-
-
-def test_a_cache_asks_once(tmp_path: Path) -> None:
-    top = plant(tmp_path, "a", "link => a")
-    disk = RecordingDisk()
-    links = CachedDisk(disk)
-    for _ in range(3):
-        assert links.entry(f"{top}/a") is not None
-        assert links.entry(f"{top}/none") is None
-        assert links.target(f"{top}/link") == "a"
-    assert disk.asked == [f"{top}/a", f"{top}/none"]
