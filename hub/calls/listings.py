@@ -185,19 +185,17 @@ class Listings:
         self, catalog: Catalog, told: Mapping[ServerName, str | None]
     ) -> tuple[JsonObject, ...]:
         """Return the tools; those that take paths get their server's sentence in `told`, if any."""
+        servers, guards = self._services.servers, self._services.guards
         entries: list[JsonObject] = []
         for entry in catalog.tools:
             route = catalog.tool_routes[str(entry["name"])]
             sentence = told.get(route.server) if isinstance(route, ChildRoute) else None
-            if sentence and isinstance(route, ChildRoute) and self._takes_paths(route):
-                entries.append(with_sentence(entry, sentence))
+            if sentence and isinstance(route, ChildRoute):
+                guard = guards.of(servers[route.server], "tools/call", route)
+                entries.append(with_sentence(entry, sentence) if takes_paths(guard) else entry)
             else:
                 entries.append(entry)
         return tuple(entries)
-
-    def _takes_paths(self, route: ChildRoute) -> bool:
-        spec = self._services.servers[route.server]
-        return takes_paths(self._services.guards.of(spec, "tools/call", route))
 
     async def catalog(
         self,
@@ -285,13 +283,10 @@ class Listings:
             try:
                 slots[name] = session.slot_for(spec, effective)
             except HubError as exc:
-                self._log_no_plan(name, str(exc))
+                if self._planless.get(name) != str(exc):
+                    self._planless[name] = str(exc)
+                    log.warning("no launch plan", server=name, error=str(exc))
         return slots
-
-    def _log_no_plan(self, server: ServerName, why: str) -> None:
-        if self._planless.get(server) != why:
-            self._planless[server] = why
-            log.warning("no launch plan", server=server, error=why)
 
     def _without_late(self, slots: list[ChildSlot]) -> list[ChildSlot]:
         """Return the slots to wait for; have the others started, if they are not running."""

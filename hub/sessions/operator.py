@@ -174,7 +174,11 @@ def _unrestricted(servers: list[ServerSpec]) -> tuple[str, str]:
 
     A server that is launched with roots gets none then: it is no place without restrictions.
     """
-    bare = [one for one in servers if _is_launched_with_roots(one)]
+    bare = [
+        one
+        for one in servers
+        if isinstance(one.target, LaunchTemplate) and passes_roots(one.target)
+    ]
     free = [one for one in servers if one not in bare]
     if not bare:
         event = f"this client is NOT restricted: {_WHY}" if free else ""
@@ -183,10 +187,6 @@ def _unrestricted(servers: list[ServerSpec]) -> tuple[str, str]:
     verb = "gets" if len(bare) == 1 else "get"
     event = f"{_named(bare)} {verb} no folder for this client: {_WHY}{rest}"
     return event, _NAME_FOLDERS
-
-
-def _is_launched_with_roots(spec: ServerSpec) -> bool:
-    return isinstance(spec.target, LaunchTemplate) and passes_roots(spec.target)
 
 
 def _named(servers: list[ServerSpec]) -> str:

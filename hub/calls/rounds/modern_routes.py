@@ -78,10 +78,7 @@ def key_of(principal: str, request: Request, expose: Expose = "tools") -> Reques
         or meta[PROTOCOL_VERSION_META] not in MODERN_VERSIONS
     ):
         return None
-    label, capabilities = (
-        label_of(request.method, params, expose),
-        meta[CLIENT_CAPABILITIES_META],
-    )
+    label, capabilities = label_of(request.method, params, expose), meta[CLIENT_CAPABILITIES_META]
     if label is None or not isinstance(capabilities, dict):
         return None
     if not capabilities:
