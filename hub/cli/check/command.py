@@ -247,7 +247,7 @@ def _problems(
         if (missing := missing_program(spec, effective)) is not None:
             yield missing.finding
     place = place_of(this_machine(os.environ), config, path)
-    yield from (one.finding for one in folder_problems(config, servers, place))
+    yield from (finding for finding, _ in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
 
 

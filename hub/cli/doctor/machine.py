@@ -153,7 +153,9 @@ def room(scene: Scene) -> Iterator[Finding]:
         what = "temporary files cannot be written there"
         fix = "unset TMPDIR" if scene.environment.get("TMPDIR") else "sudo chmod 1777 /tmp"
         yield Finding("problem", "disk", str(temporary), what, fix)
-    for place in filter(None, (scene.home, temporary)):
+    loaded = [one.config for one in scene.configs if one.config is not None]
+    logs = (Path(one.audit.file).parent for one in loaded if one.audit is not None)
+    for place in dict.fromkeys(filter(None, (scene.home, temporary, *logs))):
         free = shutil.disk_usage(place).free if is_directory(place) else _LEAST_ROOM
         if free < _LEAST_ROOM:
             what = f"only {free // 2**20} MB are free on its disk"

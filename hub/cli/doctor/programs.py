@@ -52,8 +52,6 @@ _GUI_PATHS: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
-_ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
-_HEAD: Final = 256
 
 
 def programs(scene: Scene) -> Iterator[Finding]:
@@ -144,24 +142,18 @@ def _not_runnable(program: Path) -> tuple[str, str] | None:
 
 def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
     """Yield that a script's own program is not there, as after an update that removed it."""
-    if not is_plain_file(Path(program)):
-        return
-    try:
-        with Path(program).open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError:
+    gone = missing_interpreter(Path(program), path) if is_plain_file(Path(program)) else None
+    if gone is None:
         return
     name = Path(program).name
-    if named := _ENV_PROGRAM.match(head):
-        wanted = named[1].decode()
-        if scene.which(wanted, path) is None:
-            what = f"is not on the PATH, and {name} needs it"
-            yield Finding("problem", "programs", wanted, what, _how_to_install(wanted, scene))
-    elif (gone := missing_interpreter(Path(program))) is not None:
-        what = f"does not start: its first line names {gone}, which is not there"
-        fix = _how_to_install(name, scene)
-        fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
-        yield Finding("problem", "programs", program, what, fix)
+    if os.sep not in gone:
+        what = f"is not on the PATH, and {name} needs it"
+        yield Finding("problem", "programs", gone, what, _how_to_install(gone, scene))
+        return
+    what = f"does not start: its first line names {gone}, which is not there"
+    fix = _how_to_install(name, scene)
+    fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
+    yield Finding("problem", "programs", program, what, fix)
 
 
 def node_version(scene: Scene) -> Iterator[Finding]:

@@ -53,8 +53,8 @@ def folders(scene: Scene) -> Iterator[Finding]:
         roots = config.roots
         servers = ((spec, for_server(roots, spec.ceiling)) for spec in config.specs)
         place = place_of(this_machine(os.environ), config.config, config.path)
-        for one in folder_problems(config.config, servers, place):
-            yield replace(one.finding, fix=one.command or _edit(one.finding, config))
+        for found, command in folder_problems(config.config, servers, place):
+            yield replace(found, fix=command or _edit(found, config))
 
 
 def _edit(found: Finding, config: LookedAtConfig) -> str:

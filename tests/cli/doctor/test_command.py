@@ -59,6 +59,13 @@ def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
     assert found["fix"].startswith(f"In {patient.config}, at roots.fallback: Name a folder that")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file system without room")
+def test_a_full_disk_below_the_audit_file_is_named(patient: Patient) -> None:
+    patient.change("%HOME/audit.log", "/proc/audit.log")
+    (found,) = [one for one in patient.found() if one["about"] == "disk"]
+    assert (found["where"], found["what"]) == ("/proc", "only 0 MB are free on its disk")
+
+
 def test_a_folder_with_a_misspelt_name_is_not_to_be_made(patient: Patient) -> None:
     (patient.home / "work").rename(patient.home / "works")
     (found,) = [one for one in patient.found() if one["about"] == "folders"]
