@@ -354,7 +354,7 @@ def _why_kept(one: CarriedServer, environment: Mapping[str, str]) -> str:
 
 
 def _elsewhere(source: FoundServer, file: ClientFile) -> str:
-    fix = "take it out by hand"
+    fix = f"`claude mcp remove --scope local {shlex.quote(source.name)}` takes it out"
     if source.scope not in {"local", file.scope}:
         fix = f"run this {'with' if source.scope == 'project' else 'without'} --project"
     where = f"{shown(source.path)}: {spelled(source.entry.place)}"
