@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
@@ -65,11 +65,12 @@ def shown(path: Path) -> str:
 
 
 def _servers(old: HubConfig, new: HubConfig) -> Iterator[Path]:
-    if _in_both(old.servers, new.servers) != _in_both(new.servers, old.servers):
+    before = [name for name in old.servers if name in new.servers]
+    if before != [name for name in new.servers if name in old.servers]:
         yield ("servers",)  # their order
-    before, after = _entries(old), _entries(new)
-    for name in dict.fromkeys((*before, *after)):
-        was, is_now = before.get(name), after.get(name)
+    entries, new_entries = _entries(old), _entries(new)
+    for name in dict.fromkeys((*entries, *new_entries)):
+        was, is_now = entries.get(name), new_entries.get(name)
         if isinstance(was, Part) and type(was) is type(is_now):
             yield from _differing(was, is_now, ("servers", name))
         elif was != is_now:
@@ -90,10 +91,6 @@ def _without_limits(config: HubConfig) -> list[tuple[str, Profile]]:
         (name, one.model_copy(update={"limits": _NO_LIMITS}))
         for name, one in config.profiles.items()
     ]
-
-
-def _in_both(names: Iterable[str], others: Container[str]) -> list[str]:
-    return [name for name in names if name in others]
 
 
 def _entries(config: HubConfig) -> dict[str, Part | LeftOut]:
@@ -301,7 +298,7 @@ def _tighter_guard(old: HubConfig, new: HubConfig, hub: Guard, server: str) -> G
     was, wanted = said_by(old.servers[server].guard), said_by(new.servers[server].guard)
     said: dict[str, object] = {}
     for key in Guard.model_fields:
-        needed = _tightest(f"guard.{key}", getattr(before, key), getattr(after, key))
+        needed = order_of(f"guard.{key}").tighter(getattr(before, key), getattr(after, key))
         for side in (wanted, was, {key: needed}):
             if side.get(key, getattr(hub, key)) == needed:
                 said.update((one, value) for one, value in side.items() if one == key)
@@ -318,8 +315,7 @@ def _tighter_overrides(
     for tool in dict.fromkeys((*after, *before)):
         was, wanted = before.get(tool, _NO_OVERRIDE), after.get(tool, _NO_OVERRIDE)
         one = tighter_by_key(was, wanted, "servers.*.tools.overrides.*")
-        needed = _tightest(
-            "guard.mode",
+        needed = order_of("guard.mode").tighter(
             was.guard or old.guard_of(server).mode,
             wanted.guard or new.guard_of(server).mode,
         )
@@ -329,7 +325,3 @@ def _tighter_overrides(
         if one != _NO_OVERRIDE:
             made[tool] = one
     return made
-
-
-def _tightest(pattern: str, old: object, new: object) -> object:
-    return order_of(pattern).tighter(old, new)
