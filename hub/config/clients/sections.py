@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from hub.config.clients.entries import ClientServer, read_entry
 from hub.config.fields import LoadContext
 from hub.config.source.documents import Document, ParsedConfig
-from hub.config.source.places import Path, spelled
+from hub.config.source.places import Path, spelled, value_at
 from hub.errors import ConfigError
 from hub.launch.templates import input_variable, literal
 
@@ -94,9 +94,8 @@ class Respelling(Struct, frozen=True):
 
 
 _SECTIONS: Final[tuple[Path, ...]] = (
-    (
-        "mcpServers",
-    ),  # Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Continue, ...
+    # Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Continue, ...
+    ("mcpServers",),
     ("context_servers",),  # Zed
     ("mcp_servers",),  # Codex
     ("mcp", "servers"),  # VS Code's settings, OpenCode 2
@@ -201,7 +200,7 @@ def _found(
     """Yield the sections with servers, the general one before that of a project."""
     raw = document.raw
     for section in sections:
-        value = _at(raw, section)
+        value = value_at(raw, section)
         is_there = value is not None or (section[0] in raw and len(section) == 1)
         if is_there and _is_theirs(section, value, document):
             yield section, value
@@ -213,15 +212,9 @@ def _found(
     here = context.directory
     for directory in (here, *here.parents):
         section = ("projects", str(directory), "mcpServers")
-        if isinstance(value := _at(raw, section), dict) and value:
+        if isinstance(value := value_at(raw, section), dict) and value:
             yield section, cast("object", value)
             return
-
-
-def _at(raw: Any, path: Path) -> Any:
-    for part in path:
-        raw = cast("ParsedConfig", raw).get(str(part)) if isinstance(raw, dict) else None
-    return raw
 
 
 def _is_theirs(section: Path, value: object, document: Document) -> bool:
@@ -277,7 +270,7 @@ def likely_section(raw: ParsedConfig) -> tuple[str, str] | None:
 
 def inputs_in(document: Document) -> list[EditorInput]:
     """Return what a config's editor would ask its user for: its `inputs`."""
-    nested = _at(document.raw, ("mcp", "inputs"))
+    nested = value_at(document.raw, ("mcp", "inputs"))
     listed = document.raw.get("inputs") or nested
     if not isinstance(listed, list):
         return []

@@ -28,6 +28,7 @@ from hub.config.source.places import (
     shown_key,
     spelled,
     syntax_excerpt,
+    value_at,
 )
 from hub.errors import ConfigError, Fault
 
@@ -66,7 +67,7 @@ class Document:
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
         """Return the fault at a path; `of_key`: the key is wrong, not its value."""
-        while len(path) > 1 and self._is_plain(path[:-1]):
+        while len(path) > 1 and isinstance(value_at(self.raw, path[:-1]), str | int | float):
             # The file has `guard: off` for `guard: {mode: off}`.
             fix = fix.replace(f"`{path[-1]}: ", f"`{path[-2]}: ")
             path = path[:-1]
@@ -84,19 +85,6 @@ class Document:
         """Return where in the text a path is, or what is nearest around it."""
         place = self._nearest(path)
         return 0 if place is None else place.start
-
-    def _is_plain(self, path: Path) -> bool:
-        """Return whether there is a text or a number at a path."""
-        value: Any = self.raw
-        for part in path:
-            if isinstance(value, dict):
-                value = cast("ParsedConfig", value).get(str(part))
-            elif isinstance(value, list) and isinstance(part, int):
-                items = cast("list[Any]", value)
-                value = items[part] if part < len(items) else None
-            else:
-                return False
-        return isinstance(value, str | int | float)
 
     def _excerpt(self, place: Place, path: Path, *, of_key: bool) -> str:
         # A list's or a mapping's value is not shown.

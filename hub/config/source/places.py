@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NoReturn, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
@@ -24,6 +24,18 @@ def spelled(path: Path) -> str:
     return "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in path
     ).removeprefix(".")
+
+
+def value_at(raw: object, path: Path) -> Any:
+    """Return what is at a path in a parsed text; None if nothing is there."""
+    for part in path:
+        if isinstance(raw, dict):
+            raw = cast("dict[str, object]", raw).get(str(part))
+        elif isinstance(raw, list) and isinstance(part, int):
+            raw = next(iter(cast("list[object]", raw)[part : part + 1]), None)
+        else:
+            return None
+    return raw
 
 
 def in_command(path: Path) -> str:
