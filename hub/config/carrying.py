@@ -24,23 +24,18 @@ from hub.config.source.yaml_text import flow, quoted, scalar
 from hub.legible import on_one_line
 
 _LOGIN: Final = "logins are not taken over: say `auth: oauth`, then `roots-hub login`"
+_APPROVAL: Final = "what runs without asking is your client's to decide"
+_APPROVALS: Final = ("autoApprove", "alwaysAllow", "default_tools_approval_mode", "approval_mode")
 _REASONS: Final[Mapping[str, str]] = {
-    "autoApprove": "what runs without asking is your client's to decide",
-    "alwaysAllow": "what runs without asking is your client's to decide",
-    "trust": "what runs without asking is your client's to decide",
-    "default_tools_approval_mode": "what runs without asking is your client's to decide",
-    "approval_mode": "what runs without asking is your client's to decide",
+    **dict.fromkeys(("trust", *_APPROVALS), _APPROVAL),
     "tools": "what is said of single tools (what runs without asking) is your client's",
-    "oauth": _LOGIN,
-    "auth": _LOGIN,
-    "scopes": _LOGIN,
-    "oauth_resource": _LOGIN,
-    "authProviderType": _LOGIN,
+    **dict.fromkeys(("oauth", "auth", "scopes", "oauth_resource", "authProviderType"), _LOGIN),
     "headersHelper": "the hub starts no program for headers; give it a token by `headers`",
     "envFile": "the hub reads no such file: write its variables into `env`",
     "dev": "it is for developing the server in the editor",
-    "sandbox": "the hub has a confinement of its own: `confine: auto`",
-    "sandboxEnabled": "the hub has a confinement of its own: `confine: auto`",
+    **dict.fromkeys(
+        ("sandbox", "sandboxEnabled"), "the hub has a confinement of its own: `confine: auto`"
+    ),
     "timeout": "its unit depends on the client; the hub's `timeout` is in seconds",
 }
 """Keys of clients that are not carried over, and why."""
