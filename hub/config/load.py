@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from operator import eq
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -103,7 +104,7 @@ def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
 def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:
     """Return what is wrong with a server in hub.yaml's shape; empty if it can be used."""
     made = _server(name, server, context)
-    return [] if isinstance(made, StdioServer | RemoteServer) else made
+    return made if isinstance(made, list) else []
 
 
 def is_own_config(source: str, context: LoadContext) -> bool:
@@ -125,9 +126,9 @@ def config_from_command(
     server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
     config = HubConfig(version=1)
     made = _server(name, server, context)
-    if isinstance(made, StdioServer | RemoteServer):
-        return config.model_copy(update={"servers": {name: made}})
-    raise ConfigError.of([Fault(in_command(one.path), one.what, one.fix) for one in made])
+    if isinstance(made, list):
+        raise ConfigError.of([Fault(in_command(one.path), one.what, one.fix) for one in made])
+    return config.model_copy(update={"servers": {name: made}})
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
@@ -143,7 +144,8 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
     except ValidationError as error:
         found = [*problems_in(error)]
         if isinstance(servers, dict):
-            found += _all_problems(cast("ParsedConfig", servers), context)
+            for name, server in cast("ParsedConfig", servers).items():
+                found += server_problems(name, server, context)
         found.sort(key=lambda problem: document.position(problem.path))
         raise ConfigError.of([_fault(document, problem) for problem in found]) from None
     try:
@@ -200,13 +202,6 @@ def _another_programs(raw: ParsedConfig) -> Problem | None:
 
 def _fault(document: Document, problem: Problem) -> Fault:
     return document.fault(problem.path, problem.what, problem.fix, of_key=problem.of_key)
-
-
-def _all_problems(servers: ParsedConfig, context: LoadContext) -> Iterator[Problem]:
-    for name, server in servers.items():
-        made = _server(name, server, context)
-        if not isinstance(made, StdioServer | RemoteServer):
-            yield from made
 
 
 def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[Problem]:
@@ -275,13 +270,9 @@ class _Servers:
 
         Raises: ConfigError if none can be used, or if there is a mistake in a hub.yaml.
         """
-        servers: dict[str, ServerModel] = {}
-        wrong: dict[str, list[Problem]] = {}
-        for name, made in self._made():
-            if isinstance(made, StdioServer | RemoteServer):
-                servers[name] = made
-            else:
-                wrong[name] = made
+        made = dict(self._made())
+        servers = {name: one for name, one in made.items() if not isinstance(one, list)}
+        wrong = {name: one for name, one in made.items() if isinstance(one, list)}
         problems = [problem for found in wrong.values() for problem in found]
         is_fatal = self._client is None and not all(one.is_outside for one in problems)
         if is_fatal or (problems and not servers):
@@ -347,32 +338,25 @@ def _profile_faults(config: HubConfig) -> Iterator[Fault]:
     """Yield where a profile names a server or a token that is not in the config."""
     servers = [*config.servers, *(one.name for one in config.left_out)]
     tokens = [UNNAMED, *(one.name for one in config.listen.tokens)]
-    for at, glob in _named_servers(config):
-        if not any(fnmatchcase(one, glob) for one in servers):
-            yield _unknown(config, at, "server", glob, servers)
-    for at, token in _named_tokens(config):
-        if token not in tokens:
-            yield _unknown(config, at, "token", token, tokens)
+    for at, kind, name in _named(config):
+        known = servers if kind == "server" else tokens
+        is_like = fnmatchcase if kind == "server" else eq
+        if not any(is_like(one, name) for one in known):
+            # No likely name is proposed: another token of nearly the same name is another person's.
+            fix = f"Take it out, or write one of these: {', '.join(known)}."
+            yield config.fault(at, f"there is no {kind} {name}", fix)
 
 
-def _named_servers(config: HubConfig) -> Iterator[tuple[Path, str]]:
+def _named(config: HubConfig) -> Iterator[tuple[Path, str, str]]:
+    """Yield what profiles name: its place, whether it is a server or a token, and its name."""
     for name, profile in config.profiles.items():
+        at: Path = ("profiles", name)
         for index, glob in enumerate(profile.servers):
-            yield ("profiles", name, "servers", index), glob
+            yield (*at, "servers", index), "server", glob
         for key, globs in (("allow", profile.tools.allow), ("deny", profile.tools.deny)):
             for index, glob in enumerate(globs):
                 if "/" in glob:
-                    yield ("profiles", name, "tools", key, index), glob.partition("/")[0]
-
-
-def _named_tokens(config: HubConfig) -> Iterator[tuple[Path, str]]:
-    for name, profile in config.profiles.items():
+                    yield (*at, "tools", key, index), "server", glob.partition("/")[0]
         for match, one in enumerate(profile.match or ()):
             for index, token in enumerate(one.tokens):
-                yield ("profiles", name, "match", match, "tokens", index), token
-
-
-def _unknown(config: HubConfig, at: Path, what: str, name: str, known: Collection[str]) -> Fault:
-    # No likely name is proposed: another token of nearly the same name is another person's.
-    fix = f"Take it out, or write one of these: {', '.join(known)}."
-    return config.fault(at, f"there is no {what} {name}", fix)
+                yield (*at, "match", match, "tokens", index), "token", token
