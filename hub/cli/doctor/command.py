@@ -178,7 +178,8 @@ def _of(check: _Check, scene: Scene) -> Iterator[Finding]:
 
 def as_json(findings: Sequence[Finding]) -> str:
     """Return the findings and how many there are of each level, as JSON."""
-    counts = {level: sum(one.level == level for one in findings) for level in LEVELS}
+    levels = [one.level for one in findings]
+    counts = {level: levels.count(level) for level in LEVELS}
     return json.dumps({"findings": msgspec.to_builtins(findings), "counts": counts}, indent=2)
 
 
@@ -186,26 +187,19 @@ def as_table(findings: Sequence[Finding], *, width: int | None) -> Iterator[str]
     """Yield lines for people, the worst last, where the eye is; None as `width` wraps nothing."""
     for one in sorted(findings, key=lambda one: LEVELS.index(one.level)):
         mark = painted(f"{one.level:<{_INDENT}}", _STYLES[one.level])
-        said = f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"
-        first, *rest = _wrapped(said, width)
+        lines = [f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"]
+        if width is not None:
+            room = max(width - _INDENT, 30)
+            lines = textwrap.wrap(lines[0], room, break_on_hyphens=False) or [""]
+        first, *rest = lines
         yield mark + first
         yield from (" " * _INDENT + line for line in rest)
         if one.fix:
             # Not wrapped: a command is copied as one line.
             yield f"{'':{_INDENT}}-> {on_one_line(one.fix)}"
-    yield _verdict(findings)
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    if width is None:
-        return [text]
-    return textwrap.wrap(text, max(width - _INDENT, 30), break_on_hyphens=False) or [""]
-
-
-def _verdict(findings: Sequence[Finding]) -> str:
-    bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
-    said = [counted(count, level) for level, count in bad.items() if count]
-    return f"{' and '.join(said)}." if said else "Nothing is wrong here."
+    levels = [one.level for one in findings]
+    bad = [counted(levels.count(one), one) for one in ("problem", "warning") if one in levels]
+    yield f"{' and '.join(bad)}." if bad else "Nothing is wrong here."
 
 
 _PATIENCE: Final = 30.0
@@ -249,26 +243,22 @@ async def started(
 
     `plan` is the command that shows how servers are started. `steps` shows what is under way.
     """
-    found: dict[str, Finding] = {}
+    outcomes: dict[ServerName, Ready | str] = {}
     async with own_client(config, Setting()) as client:
         servers = client.services.servers
 
         def told(name: ServerName, outcome: Ready | str) -> None:
-            found[name] = _outcome(servers[name], outcome, plan)
-            steps.end(name, "answers" if found[name].level == "ok" else "does not start")
+            outcomes[name] = outcome
+            steps.end(name, "does not start" if isinstance(outcome, str) else "answers")
 
         for name in servers:
             steps.begin(name, "starting")
         await client.start_each(servers, told, _PATIENCE)
-    return [_with_last_words(one, last_words, config) for one in found.values()]
-
-
-def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -> Finding:
-    if found.level == "ok":
-        return found
-    said = last_words.of.get(found.where, "").strip()
-    what = f"{found.what}. Its stderr ends: {said}" if said else found.what
-    return replace(found, what=_without_secrets(what, found.where, config))
+    # A server's last words may come after the news that it has ended.
+    return [
+        _outcome(servers[name], outcome, last_words.of.get(name, "").strip(), plan, config)
+        for name, outcome in outcomes.items()
+    ]
 
 
 def _values(template: Template) -> Iterator[str]:
@@ -296,15 +286,15 @@ def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     return without_secrets(text, words)
 
 
-def _outcome(spec: ServerSpec, outcome: Ready | str, plan: str) -> Finding:
-    if isinstance(outcome, str):
-        what = _IN_LOG.sub("", spec.without_secrets(outcome))
-        return Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
-    what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
-    return Finding("ok", "start", spec.name, what)
-
-
-def _by_hand(spec: ServerSpec, plan: str) -> str:
+def _outcome(
+    spec: ServerSpec, outcome: Ready | str, last_words: str, plan: str, config: HubConfig
+) -> Finding:
+    if not isinstance(outcome, str):
+        what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
+        return Finding("ok", "start", spec.name, what)
+    what = _IN_LOG.sub("", spec.without_secrets(outcome))
+    what += f". Its stderr ends: {last_words}" if last_words else ""
+    fix = f"{plan} shows its command: run it by hand"
     if isinstance(spec.target, RemoteTarget):
-        return f"{plan} shows its url and headers: see whether they are right, and it runs there"
-    return f"{plan} shows its command: run it by hand"
+        fix = f"{plan} shows its url and headers: see whether they are right, and it runs there"
+    return Finding("problem", "start", spec.name, _without_secrets(what, spec.name, config), fix)

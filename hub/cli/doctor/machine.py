@@ -27,6 +27,7 @@ from hub.cli.doctor.scene import (
     is_directory,
     is_others,
     is_plain_file,
+    opened_up,
     quoted,
     reason,
     status,
@@ -77,8 +78,7 @@ def barred(scene: Scene) -> Iterator[Finding]:
     for place in dict.fromkeys(map(barred_by, wanted)):
         found = None if place is None else status(place)
         if place is not None and found is not None:
-            fix = take_over(place) if is_others(found) else f"chmod u+rwx {quoted(place)}"
-            if fix is None:
+            if (fix := opened_up(place, "u+rwx")) is None:
                 continue  # it is another user's on purpose
             what = "you may not look into it: what is in it was not looked at"
             yield Finding("problem", "places", str(place), what, fix)

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -119,16 +120,12 @@ def _not_there(
         fix = config.set_fix(key, str(missing.likely))
     elif missing.is_miswritten:
         fix = f"In {config.name}, below {spec.name}: {missing.finding.fix}"
-    else:
-        fix = _found_again(Path(shown), scene, config, key)
+    else:  # its name may be on the PATH
+        name = Path(shown).name
+        here = scene.which(name)
+        fix = config.set_fix(key, here) if here else _how_to_install(name, scene, config, key)
     what, fix = (without_secrets(text, shown.split()) for text in (missing.finding.what, fix))
     yield replace(missing.finding, where=f"{config.name}: {key}", what=what, fix=fix)
-
-
-def _found_again(lost: Path, scene: Scene, config: LookedAtConfig, key: str) -> str:
-    """Return what to do about a path with no program: its name may be on the PATH."""
-    here = scene.which(lost.name)
-    return config.set_fix(key, here) if here else _how_to_install(lost.name, scene, config, key)
 
 
 def _not_runnable(program: Path) -> tuple[str, str] | None:
@@ -199,8 +196,10 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
         if program is not None:
             fix = _gui_fix(config, spec, str(Path(program).parent))
             found.setdefault((program, fix), []).append(f"servers.{spec.name}")
+    level = "note"
+    with suppress(OSError):
+        level = "warning" if any(is_installed(one, scene.place) for one in _GUI_CLIENTS) else level
     for (program, fix), servers in found.items():
-        level = "warning" if _has_gui_client(scene) else "note"
         what = f"{program} is on your shell's PATH only: clients that the desktop starts do not "
         what += "find it"
         each = servers[0] if len(servers) == 1 else f"each of {', '.join(servers)}"
@@ -220,13 +219,6 @@ def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) ->
     wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
     lost = (at for name in wanted if not scene.which(name, path) and (at := scene.which(name)))
     return next(lost, None)
-
-
-def _has_gui_client(scene: Scene) -> bool:
-    try:
-        return any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
-    except OSError:
-        return False
 
 
 _EACH: Final = "{servers}"
