@@ -62,7 +62,9 @@ class Document:
         if raw is None:
             raise ConfigError(origin, "is empty", _START[self.form])
         if not isinstance(raw, dict):
-            raise ConfigError(origin, "must be a mapping", _not_a_mapping(text, self.form))
+            is_toml = self.form == "yaml" and re.match(r"\s*\w+\s*=", text)
+            fix = "Write `key: value`, with a colon. " if is_toml else ""
+            raise ConfigError(origin, "must be a mapping", f"{fix}{_START[self.form]}")
         self.raw = cast("ParsedConfig", raw)
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
@@ -103,19 +105,15 @@ class Document:
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
+        if isinstance(self._places, JsonPlaces):
+            return self._places.nearest(path)
+        around = (self._places.get(path[:length]) for length in range(len(path), 0, -1))
+        return next(filter(None, around), None)
+
+    @cached_property
+    def _places(self) -> Places | JsonPlaces:
         if self.form == "json":
-            return self._json_places.nearest(path)
-        for length in range(len(path), 0, -1):
-            if (place := self._places.get(path[:length])) is not None:
-                return place
-        return None
-
-    @cached_property
-    def _json_places(self) -> JsonPlaces:
-        return JsonPlaces(self.text)
-
-    @cached_property
-    def _places(self) -> Places:
+            return JsonPlaces(self.text)
         return places_in_yaml(self.text) if self.form == "yaml" else places_in_toml(self.text)
 
     def _shown(self, mistake: Mistake) -> Fault:
@@ -203,12 +201,6 @@ def _parsed(text: str, form: Form) -> object:
     from hub.config.source.strict_yaml import read_yaml  # noqa: PLC0415 - PyYAML is slow to load; JSON and `wrap` need none
 
     return read_yaml(text)
-
-
-def _not_a_mapping(text: str, form: Form) -> str:
-    if form == "yaml" and re.match(r"\s*\w+\s*=", text):
-        return f"Write `key: value`, with a colon. {_START[form]}"
-    return _START[form]
 
 
 def _content(path: FilePath, source: str, limit: int) -> bytes:

@@ -179,8 +179,7 @@ _KNOWN: Final = (
     ),
     (r"expected ',' or '\]'", True, "a `[` is not closed", "Close it with `]`."),
     (r"expected ',' or '\}'", True, "a `{` is not closed", "Close it with `}`."),
-    (r"found unexpected end of stream", True, "a quote is not closed", "Close it."),
-    (r"unexpected document separator", True, "a quote is not closed", "Close it."),
+    (r"unexpected (?:end of stream|document sep)", True, "a quote is not closed", "Close it."),
     (
         r"unknown escape|hexdecimal|expected escape",
         False,
