@@ -331,9 +331,6 @@ def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
         return nullcontext(NoAudit())
     try:
         return audit_log(Path(file))
-    except UnfitFileError as exc:
-        raise StartError(f"audit.file {file}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
-        raise StartError(
-            f"audit.file {file}: {exc.strerror}", "Name a file that the hub may write."
-        ) from exc
+        fix = exc.fix if isinstance(exc, UnfitFileError) else "Name a file that the hub may write."
+        raise StartError(f"audit.file {file}: {exc.strerror}", fix) from exc

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import ValidationError
 
@@ -96,12 +96,7 @@ def _detect(options: Namespace) -> int:
         raise StartError(f"{top}: you may not read it", "Make it readable, or name another one.")
     found = list(projects_below(top))
     if options.json:
-        print(
-            json.dumps(
-                [{"path": str(one.path), "name": one.name, "marker": one.marker} for one in found],
-                indent=2,
-            )
-        )
+        print(json.dumps(to_builtins(found, enc_hook=str), indent=2))
     else:
         for one in found:
             _say(f"{one.path}  ({one.name}, {one.marker})")
@@ -124,12 +119,8 @@ def _list(options: Namespace) -> int:
             {"uri": root.uri, "name": root.name, "path": root.path}
             for root in effective.roots.roots
         ]
-        print(
-            json.dumps(
-                {"source": effective.source, "enforcing": effective.enforcing, "roots": entries},
-                indent=2,
-            )
-        )
+        told = {"source": effective.source, "enforcing": effective.enforcing, "roots": entries}
+        print(json.dumps(told, indent=2))
         return 0
     for root in effective.roots.roots:
         _say(f"{root.path}  ({root.name}, {effective.source})")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote_plus
 
 import anyio
@@ -22,6 +22,7 @@ from hub.logins.login import Login, RegisteredClient
 from hub.protocol.http_headers import is_private
 from hub.system.connecting import web_client
 
+StructT = TypeVar("StructT", bound=Struct)
 TIMEOUT: Final = 10.0
 """Seconds that an authorization server may take."""
 OK: Final = 200
@@ -37,6 +38,14 @@ class _Error(Struct, frozen=True):
     error: str = ""
 
 
+def read_as(kind: type[StructT], body: bytes) -> StructT:
+    """Return what a JSON document says of a kind's fields; without any if it is not of the kind."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        return kind()
+
+
 class IssuerAnswer(Struct, frozen=True):
     """What an authorization server answered; the body may have tokens."""
 
@@ -49,10 +58,7 @@ class IssuerAnswer(Struct, frozen=True):
     @property
     def error(self) -> str:
         """The error code (RFC 6749, section 5.2), fit to be shown; empty without one."""
-        try:
-            found = msgspec.json.decode(self.body, type=_Error).error
-        except msgspec.MsgspecError:
-            return ""
+        found = read_as(_Error, self.body).error
         return found if found.isascii() and found.isprintable() and len(found) <= _LONGEST else ""
 
 

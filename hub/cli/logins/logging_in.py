@@ -35,7 +35,7 @@ from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
-from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
+from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted, read_as
 from hub.logins.login import Login, LoginSettings, RegisteredClient
 from hub.logins.login_files import LoginFiles, unkept
 from hub.protocol.http_headers import is_private
@@ -271,10 +271,7 @@ def _refusal(answer: IssuerAnswer) -> str:
 
 
 def _description(answer: IssuerAnswer) -> str:
-    try:
-        said = msgspec.json.decode(answer.body, type=_Description).error_description
-    except msgspec.MsgspecError:
-        return ""
+    said = read_as(_Description, answer.body).error_description
     return f": {on_one_line(said[:_MOST_SAID])}" if said else ""
 
 
@@ -329,7 +326,7 @@ class DeviceLogin(ServerLogin):
 
     async def _perform_authorization(self) -> httpx2.Request:
         found = self._prepared()
-        endpoint = _endpoint_in(self._document)
+        endpoint = read_as(_Endpoint, self._document).device_authorization_endpoint
         if endpoint is None:
             what = "its authorization server gives no codes for other devices (RFC 8628)"
             fix = "Use `--paste` in place of `--device`: a browser on any machine will do."
@@ -349,10 +346,3 @@ class DeviceLogin(ServerLogin):
         asked = httpx2.Request("POST", place)
         self._granted = httpx2.Response(OK, content=tokens, request=asked)
         return asked
-
-
-def _endpoint_in(document: bytes) -> str | None:
-    try:
-        return msgspec.json.decode(document, type=_Endpoint).device_authorization_endpoint
-    except msgspec.MsgspecError:
-        return None

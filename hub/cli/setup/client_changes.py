@@ -76,16 +76,11 @@ def read_client(file: ClientFile) -> str | None:
     except OSError as exc:
         raise StartError(f"{file.path}: {exc.strerror}", "Put a file there.") from None
     text = text_in(file.path, str(file.path))
-    if text.strip() and not _is_only_comments(text, file):
-        Document(str(file.path), text, file.form)
+    with suppress(ValueError):
+        if not parsed(text, file.form):  # only comments
+            return text
+    Document(str(file.path), text, file.form)
     return text
-
-
-def _is_only_comments(text: str, file: ClientFile) -> bool:
-    try:
-        return not parsed(text, file.form)
-    except ValueError:
-        return False
 
 
 def to_install(

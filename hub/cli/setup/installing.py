@@ -308,8 +308,11 @@ def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
     for one in outcomes:
         if one.is_done:
             print(_done(one, options.name, is_install=is_install))
-            if not is_install:
-                _tell_back(one)
+            known = None if is_install or one.change is None else one.change.known
+            if known is not None and known.moved:  # other clients may have them by the hub
+                names, them = ", ".join(known.moved), "it" if len(known.moved) == 1 else "them"
+                kept = f"its own again: {names} (hub.yaml keeps {them}, too)"
+                print(on_one_line(f"{one.client}: {kept}"))
         elif one.change is not None and one.error is not None:
             print(f"{one.client}:\n{indent(legible(str(one.error)), '  ')}", file=sys.stderr)
     if is_install and any(one.is_done for one in outcomes):
@@ -344,14 +347,6 @@ def _tell_moved(one: _Outcome) -> None:
             print(on_one_line(f"{one.client}: {server.name}: not carried over: {note}"))
     for line in variables(one.moved.added, Discovery((), (), {})):
         print(line)
-
-
-def _tell_back(one: _Outcome) -> None:
-    """Tell which servers are the client's own again. Other clients may have them by the hub."""
-    known = None if one.change is None else one.change.known
-    if known is not None and known.moved:
-        names, them = ", ".join(known.moved), "it" if len(known.moved) == 1 else "them"
-        print(on_one_line(f"{one.client}: its own again: {names} (hub.yaml keeps {them}, too)"))
 
 
 def _as_json(one: _Outcome) -> dict[str, Any]:
