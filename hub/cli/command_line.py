@@ -271,10 +271,7 @@ def _performed(options: Namespace) -> int:
 
 
 def _ensure_home(home: str | None) -> None:
-    """Raise StartError for a HOME such as `~`: what is below it would be elsewhere for each server.
-
-    Without HOME the system tells the user's home.
-    """
+    """Raise StartError for a HOME such as `~`: what is below it would differ for each server."""
     if sys.platform != "win32" and home and not home.startswith("/"):
         raise StartError(
             f"HOME: {home!r} is no absolute path",

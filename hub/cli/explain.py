@@ -143,10 +143,7 @@ def read_lines(source: str, stdin: Iterable[bytes] | None = None) -> Iterator[by
 
 
 def answers(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield one JSON verdict per non-blank line, in order.
-
-    A line that is malformed, or not UTF-8, gives a refusal.
-    """
+    """Yield a JSON verdict for each line that is not blank: a refusal if it cannot be read."""
     for line in lines:
         if line.strip():
             yield json.dumps(_answer(line))

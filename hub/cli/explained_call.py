@@ -79,10 +79,7 @@ class ExplainedCall(Struct, frozen=True):
 
 
 def question_of(options: Namespace) -> CallInQuestion:
-    """Return what the command line asks about.
-
-    Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
-    """
+    """Return what the command line asks about. Raises: HubError; SystemExit for wrong arguments."""
     found, folders = config_and_folders(options)
     config = found or HubConfig(version=1)
     server, tool = _named(options, config)
@@ -224,10 +221,7 @@ def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
 
 
 async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:
-    """Start a server and return its definition of `tool`.
-
-    Raises: RouteError if it has no such tool.
-    """
+    """Return a server's own definition of `tool`. Raises: RouteError if it has none."""
     async with own_client(config, setting) as client:
         listing = (await client.start(server)).listing
     for definition in listing.tools:

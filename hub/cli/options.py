@@ -84,10 +84,7 @@ def same_config(options: Namespace) -> str:
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
-    """Return the config and its warnings; None if neither option nor environment names a config.
-
-    Raises: ConfigError if the config is wrong.
-    """
+    """Return the config and its warnings; None if none is named. Raises: ConfigError."""
     source = config_source(options.config, os.environ)
     if source is None:
         return None
@@ -110,10 +107,7 @@ def watched_config(options: Namespace) -> Watched | None:
 
 
 def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
-    """Return the config and its warnings.
-
-    Raises: ConfigError if the config is wrong or no config is named.
-    """
+    """Return the config and its warnings. Raises: ConfigError if it is wrong, or none is named."""
     found = configured(options)
     if found is None:
         raise no_config()
@@ -195,10 +189,7 @@ class LogFile:
 
 
 def log_to_file(path: Path) -> ThreadedLog:
-    """Return what adds the lines of the log to a file.
-
-    Raises: StartError if it cannot be opened, or is not safe to write to.
-    """
+    """Return what adds the log's lines to a file. Raises: StartError if it is not fit for that."""
     try:
         return ThreadedLog(LogFile(path).write)
     except OSError as exc:

@@ -264,10 +264,7 @@ def hub_yaml(
     folders: Sequence[str] = (),
     confine: str | None = None,
 ) -> str:
-    """Return the text of a config with these servers, for a file of this name.
-
-    `left` are named in comments.
-    """
+    """Return the text of a config of this name with these servers; `left` are named in comments."""
     head = _HEAD.format(name=on_one_line(shlex.quote(name)))
     places = _FOLDERS.format(folders=flow(list(folders))) if folders else _NO_FOLDERS
     lines = [head, places, "servers:"]

@@ -67,10 +67,7 @@ _EDITORS: Final = {"json": json_text, "toml": toml, "yaml": yaml_text}
 
 
 def parsed(text: str, form: Form) -> dict[str, Any]:
-    """Return the value of a text; an empty one is an empty mapping.
-
-    Raises: ValueError if it cannot be parsed, or is no mapping.
-    """
+    """Return the value of a text, {} of an empty one. Raises: ValueError if it is no mapping."""
     form = real_form(text, form)
     if form == "json":
         found = read_json(text)
@@ -199,10 +196,7 @@ def _expected(text: str, form: Form, record: Installation) -> dict[str, Any]:
 
 
 def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
-    """Return the text with one more entry.
-
-    Raises: ConfigError if the text cannot be changed safely.
-    """
+    """Return the text with one more entry. Raises: ConfigError if that cannot be done safely."""
     expected = copy.deepcopy(parsed(text, form))
     around: dict[str, Any] = expected
     for key in section:
@@ -271,10 +265,7 @@ class InstallRecord:
             return None
 
     def set(self, path: Path, made: Installation | None) -> None:
-        """Remember what was installed into a file; None forgets it.
-
-        Raises: StartError if the record cannot be written.
-        """
+        """Remember what was installed into a file; None forgets it. Raises: StartError."""
         value = None if made is None else cast("Json", msgspec.to_builtins(made))
         try:
             self._state.write(_key(path), value)

@@ -266,10 +266,7 @@ class _Servers:
         self._context = replace(context, is_clients=client is not None)
 
     def config(self, config: HubConfig) -> HubConfig:
-        """Return `config` with the servers of the document.
-
-        Raises: ConfigError if none can be used, or if there is a mistake in a hub.yaml.
-        """
+        """Return `config` with these servers. Raises: ConfigError; at any mistake of a hub.yaml."""
         made = dict(self._made())
         servers = {name: one for name, one in made.items() if not isinstance(one, list)}
         wrong = {name: one for name, one in made.items() if isinstance(one, list)}

@@ -247,10 +247,7 @@ def _policy(
 def access_rules(
     entries: Sequence[AccessAt], at: Path, place: PathContext, fault: FaultAt
 ) -> tuple[AccessRule, ...]:
-    """Return the rules that `entries` make, which are at `at` in the config.
-
-    Raises: ConfigError if a path cannot be followed.
-    """
+    """Return the rules of `entries`, which are at `at`. Raises: ConfigError if a path is unfit."""
     rules: list[AccessRule] = []
     for index, entry in enumerate(entries):
         try:

@@ -201,10 +201,7 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
 
 
 def token_problems(config: HubConfig) -> Iterator[Finding]:
-    """Yield the tokens of clients that can be guessed, have ended, or end soon.
-
-    The remedy is the command that prints another one.
-    """
+    """Yield tokens that can be guessed, have ended, or end soon; the remedy prints another one."""
     named = [(f"listen.tokens[{at}]", one) for at, one in enumerate(config.listen.tokens)]
     given = [("listen.token", config.listen.token, "NAME")]
     given += [(f"{at}.token", one.token, one.name) for at, one in named]

@@ -212,10 +212,7 @@ _LEAST_SECRET: Final = 6
 
 
 class LastWords:
-    """Takes the place of the log: keeps the last lines of servers' stderr, drops all other events.
-
-    What the checks find is told in one place.
-    """
+    """Takes the place of the log: keeps the last lines of servers' stderr, and drops the rest."""
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}

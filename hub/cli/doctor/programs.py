@@ -207,10 +207,7 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
 
 
 def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) -> str | None:
-    """Return a program of a server that is not on a PATH, but on the shell's; None if none is.
-
-    Raises: HubError.
-    """
+    """Return a program that the shell's PATH has, and this one has not. Raises: HubError."""
     launch = _launch(spec, config, {**scene.environment, "PATH": known})
     if launch is None or scene.which(launch.argv[0]) is None:
         return None

@@ -85,10 +85,7 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
 
 
 def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
-    """Return the hubs that run, with a config only those that serve it; and who does not answer.
-
-    Raises: StartError if none can be found.
-    """
+    """Return the running hubs (of a config), and who does not answer. Raises: StartError."""
     if sys.platform == "win32":
         return [], []
     from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows

@@ -174,10 +174,7 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
 
 
 def _files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
-    """Return the logins of a principal, else of this machine's user, kept as the config says.
-
-    Raises: StartError if there can be none.
-    """
+    """Return an owner's logins, kept as the config says. Raises: StartError if none can be."""
     directory = state_directory(machine)
     if directory is None:
         raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")

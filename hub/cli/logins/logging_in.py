@@ -227,10 +227,7 @@ class DeviceGrant:
 
 
 def _interval_after(answer: IssuerAnswer, interval: float) -> float:
-    """Return how long to wait after an answer without tokens.
-
-    Raises: LoginFailedError if there will be none.
-    """
+    """Return the seconds to wait after an answer without tokens. Raises: LoginFailedError."""
     if answer.error == "authorization_pending":
         return interval
     if answer.error == "slow_down":

@@ -90,10 +90,7 @@ def to_install(
     record: InstallRecord,
     moved: Iterable[str] = (),
 ) -> FileChange | None:
-    """Return the change that puts the hub's entry in; None if it is there already.
-
-    Raises: StartError or ConfigError if that is not possible.
-    """
+    """Return the change that puts the entry in; None if it is there. Raises: HubError."""
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     base = text or ""
@@ -131,10 +128,7 @@ def _name_is_taken(file: ClientFile, name: str, there: object) -> StartError:
 
 
 def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChange | None:
-    """Return the change that takes the hub's entry out; None if there is none.
-
-    Raises: StartError or ConfigError if that is not possible.
-    """
+    """Return the change that takes the entry out; None if there is none. Raises: HubError."""
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     if text is None:
@@ -310,10 +304,7 @@ class HubConfigFile:
             self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))
 
     def write(self) -> None:
-        """Write the file; a copy of the one from before is kept.
-
-        Raises: StartError if that fails, or another program has changed the file.
-        """
+        """Write the file, and keep a copy of the one from before. Raises: StartError."""
         if not self.is_changed:
             return
         mode = 0o600 if self._with_secrets else None

@@ -72,10 +72,7 @@ def user_place() -> UserPlace:
 
 
 def known_clients(names: Sequence[str]) -> list[str]:
-    """Return the names of clients as they were given.
-
-    Raises: UsageError if there is no such client.
-    """
+    """Return the names of clients as given. Raises: UsageError if there is no such client."""
     unknown = next((name for name in names if name not in CLIENTS), None)
     if unknown is not None:
         fix = f"Name one of {', '.join(CLIENTS)}."
@@ -149,10 +146,7 @@ def _nothing(discovery: Discovery, files: Sequence[str]) -> StartError:
 
 
 def may_write(path: Path, options: Namespace) -> None:
-    """Check that a config may be written to `path`.
-
-    Raises: UsageError if there is a file already, and nobody to ask; or no place for a file.
-    """
+    """Check that a config may be written there. Raises: UsageError, also if nobody can be asked."""
     if not str(options.output).strip() or path.is_dir() or options.output[-1] == "/":
         what = f"--output {path}: is a directory" if options.output else "--output: is empty"
         raise UsageError(what, f"Name a file in it: --output {path / FOUND}")

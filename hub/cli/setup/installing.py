@@ -90,10 +90,7 @@ def _add_clients(parser: ArgumentParser) -> None:
 
 
 class _Outcome(Struct, frozen=True):
-    """What is to be done, or was done, for one client; `error` if that is not possible.
-
-    `copy` is the file from before.
-    """
+    """What is done for one client, or the `error` why not; `copy` is the file from before."""
 
     client: str
     path: Path | None
@@ -184,10 +181,7 @@ def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
 
 
 def _config(options: Namespace) -> Path:
-    """Return the config that the clients' hub gets.
-
-    Raises: ConfigError if there is none, or it is wrong.
-    """
+    """Return the config for the clients' hub. Raises: ConfigError if none is there, or fits."""
     source = config_source(options.config, os.environ)
     if source is None and (found_in(Path.cwd()) or options.replace):
         source = FOUND

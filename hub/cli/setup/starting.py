@@ -111,10 +111,7 @@ class _Choice(Struct, frozen=True):
 
 
 def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
-    """Return what the new config is to have; `found` are the servers of the user's clients.
-
-    Raises: UsageError if a server is not known.
-    """
+    """Return what the new config is to have, of the servers `found`, too. Raises: UsageError."""
     asks = is_terminal() and not (options.yes or options.json)
     folders, servers = options.folder, options.server
     imports, confine = options.imports, options.confine
@@ -150,10 +147,7 @@ def _words(said: str) -> list[str]:
 
 
 def _folder(given: str, output: Path) -> str:
-    """Return a folder as the config names it: relative to the config if it was given relative.
-
-    Raises: StartError if there is no such folder.
-    """
+    """Return a folder as the config names it: relative if it was. Raises: StartError."""
     path = Path(os.path.expanduser(given))  # noqa: PTH111 - no error for a user who is not there
     if not given or not path.is_dir():
         raise StartError(

@@ -162,10 +162,7 @@ class JsonMember(Struct, frozen=True):
 
 
 def members_at(text: str, at: int) -> tuple[dict[str | int, JsonMember], int]:
-    """Return the members of the object or list at `at`, and where its last bracket is.
-
-    The text is JSON without extras.
-    """
+    """Return the members of the object or list at `at` in bare JSON, and where it closes."""
     members: dict[str | int, JsonMember] = {}
     is_object, at = text[at] == "{", after_space(text, at + 1)
     while text[at] not in "}]":

@@ -87,10 +87,7 @@ def _as_written(node: yaml.Node) -> None:
 
 
 def read_yaml(text: str) -> object:
-    """Return the value of a YAML text.
-
-    Raises: SyntaxMistakesError if it is not YAML or has a key twice.
-    """
+    """Return the value of a YAML text. Raises: SyntaxMistakesError, also if it has a key twice."""
     try:
         loader = _Loader(text)
         top = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
