@@ -163,20 +163,16 @@ class LogFile:
         if self._largest is not None and self._file.tell() > self._largest:
             with suppress(FileNotFoundError):  # it was moved before, and no other could be made
                 self.path.replace(self.path.with_suffix(".log.1"))
-        if self._is_moved():
+        is_there = False
+        with suppress(OSError):
+            is_there = os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        if not is_there:
             with suppress(OSError):  # what stands there cannot be written to: the old one goes on
                 before, self._file = self._file, open_to_add(self.path)
                 before.close()
                 if self._has_stderr:
                     self.take_stderr()
         self._file.write(text.encode("utf-8", "replace"))
-
-    def _is_moved(self) -> bool:
-        """Return whether the path no longer leads to the open file."""
-        try:
-            return not os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
-        except OSError:
-            return True
 
     def take_stderr(self) -> None:
         """Let this process's stderr lead to the log, for what Python itself writes at a crash."""

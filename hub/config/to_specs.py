@@ -334,6 +334,8 @@ def _has(profile: Profile, server: ServerName) -> bool:
 
 def _narrowed_spec(spec: ServerSpec, profile: Profile, rules: Sequence[AccessRule]) -> ServerSpec:
     policy = _narrowed_policy(spec.policy, profile, rules)
+    deny = (*spec.offer.deny, *globs_for(spec.name, profile.tools.deny))
+    only = globs_for(spec.name, profile.tools.allow)
     return replace(
         spec,
         policy=policy,
@@ -341,16 +343,9 @@ def _narrowed_spec(spec: ServerSpec, profile: Profile, rules: Sequence[AccessRul
             tool: replace(own, policy=_narrowed_policy(own.policy, profile, rules))
             for tool, own in spec.tool_policies.items()
         },
-        offer=_narrowed_offer(spec, profile),
+        offer=replace(spec.offer, deny=deny, only=only),
         confined_by=spec.policy if spec.share == "all" else None,
     )
-
-
-def _narrowed_offer(spec: ServerSpec, profile: Profile) -> Offer:
-    allow, deny = (
-        globs_for(spec.name, globs) for globs in (profile.tools.allow, profile.tools.deny)
-    )
-    return replace(spec.offer, deny=(*spec.offer.deny, *deny), only=allow)
 
 
 def globs_for(server: ServerName, globs: Sequence[str]) -> tuple[str, ...]:

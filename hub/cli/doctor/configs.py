@@ -43,6 +43,7 @@ from hub.config.clients.locations import (
 from hub.config.clients.secrets import SecretVariables, hidden, looks_secret
 from hub.config.editing import InstallRecord, install_record, parsed, section_of
 from hub.errors import ConfigError, Fault, HubError, StartError
+from hub.values import object_or_empty
 
 _UNSET = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")
 _SECTIONS = ("servers", "mcpServers", "mcp_servers", "context_servers", "extensions")
@@ -134,17 +135,9 @@ def _has_secrets(config: LookedAtConfig) -> bool:
             return True
     if config.config is None:
         return False
-    return any(looks_secret(written, "token") for written in _written_tokens(config))
-
-
-def _written_tokens(config: LookedAtConfig) -> Iterator[str]:
-    """Yield the hub's tokens as the file spells them."""
-    listen: object = config.raw.get("listen")
-    if isinstance(listen, dict):
-        keys = cast("dict[str, Any]", listen)
-        for one in (keys, *keys.get("tokens", ())):
-            if one.get("token"):
-                yield str(one["token"])
+    listen = object_or_empty(config.raw.get("listen"))
+    written = (one.get("token") for one in (listen, *cast("Any", listen.get("tokens", ()))))
+    return any(looks_secret(str(one), "token") for one in written if one)
 
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})

@@ -172,34 +172,25 @@ class _Description(Struct, frozen=True):
     error_description: str = ""
 
 
-class DeviceGrant:
+class DeviceGrant(Struct, frozen=True):
     """The grant at one authorization server, for one client and one resource.
 
     `clock` need not tell the time of day. Raises in all methods: LoginFailedError.
     """
 
-    def __init__(
-        self,
-        client: RegisteredClient,
-        resource: str,
-        *,
-        clock: Clock,
-        sleep: Sleep,
-        http: httpx2.AsyncClient | None,
-    ) -> None:
-        self._client = client
-        self._resource = resource
-        self._clock = clock
-        self._sleep = sleep
-        self._http = http
+    client: RegisteredClient
+    resource: str
+    clock: Clock
+    sleep: Sleep
+    http: httpx2.AsyncClient | None
 
     async def code(self, endpoint: str, scope: str | None) -> DeviceCode:
         """Return a new code from the device authorization endpoint."""
-        form = {"resource": self._resource}
+        form = {"resource": self.resource}
         if scope:
             form["scope"] = scope
         try:
-            answer = await posted(endpoint, form, self._client, self._http)
+            answer = await posted(endpoint, form, self.client, self.http)
         except NoAnswerError as exc:
             raise LoginFailedError(f"its authorization server {exc}") from exc
         if answer.status != OK or answer.error:
@@ -208,15 +199,15 @@ class DeviceGrant:
 
     async def tokens(self, endpoint: str, code: DeviceCode) -> bytes:
         """Return the token endpoint's answer with tokens, once somebody has entered the code."""
-        form = {"grant_type": GRANT, "device_code": code.device_code, "resource": self._resource}
+        form = {"grant_type": GRANT, "device_code": code.device_code, "resource": self.resource}
         lasts = min(code.expires_in, LONGEST)
-        interval, ends = max(code.interval, SHORTEST), self._clock() + lasts
-        while (left := ends - self._clock()) > 0:
-            await self._sleep(min(interval, left))
-            if self._clock() >= ends:
+        interval, ends = max(code.interval, SHORTEST), self.clock() + lasts
+        while (left := ends - self.clock()) > 0:
+            await self.sleep(min(interval, left))
+            if self.clock() >= ends:
                 break
             try:
-                answer = await posted(endpoint, form, self._client, self._http)
+                answer = await posted(endpoint, form, self.client, self.http)
             except NoAnswerError:
                 interval = _backed_off(interval)
                 continue

@@ -281,19 +281,18 @@ def _performed(
     """Make the changes. A hub.yaml that no client got is as it was before."""
     if hub is not None:
         hub.write()
-    done = [_performed_for(one, record) for one in outcomes]
+    done: list[_Outcome] = []
+    for one in outcomes:
+        made = one
+        if one.change is not None:
+            try:
+                made = replace(one, copy=perform(one.change, record), is_done=True)
+            except HubError as error:
+                made = replace(one, error=error)
+        done.append(made)
     if hub is not None and not any(one.is_done for one in done):
         hub.take_back()
     return done
-
-
-def _performed_for(one: _Outcome, record: InstallRecord) -> _Outcome:
-    if one.change is None:
-        return one
-    try:
-        return replace(one, copy=perform(one.change, record), is_done=True)
-    except HubError as error:
-        return replace(one, error=error)
 
 
 def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:

@@ -93,7 +93,8 @@ def looks_secret(value: str, name: str = "") -> bool:
     """Return whether a value is likely a secret, by its name or by how it looks."""
     bare = _PLACEHOLDER.sub("", value)
     if not bare.strip():
-        return _has_default(value)
+        defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
+        return any(default and looks_secret(default) for default in defaults)
     if is_withheld(name or "X", bare) or _KNOWN.search(bare) or _DIGITS.search(bare):
         return True
     return _is_mixed(bare)
@@ -115,12 +116,6 @@ def _is_certain(value: str) -> bool:
     """Return whether a value is a secret even if it is a path or a URL."""
     bare = _PLACEHOLDER.sub("", value)
     return is_withheld("X", bare) or _KNOWN.search(bare) is not None
-
-
-def _has_default(value: str) -> bool:
-    """Return whether a default in a placeholder looks secret: `${KEY:-sk-...}`."""
-    defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
-    return any(default and looks_secret(default) for default in defaults)
 
 
 def hidden(

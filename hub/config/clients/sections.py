@@ -74,11 +74,10 @@ class Respelling(Struct, frozen=True):
         text = _THEIRS.sub(self._ours, text)
         if whole := _WHOLE.fullmatch(text):
             return f"{whole[1]}${{{whole[2]}}}"
-        return _BARE.sub(self._set, text) if bare else text
-
-    def _set(self, found: re.Match[str]) -> str:
-        """Return `$NAME` as the hub spells it, if there is such a variable."""
-        return f"${{{found[1]}}}" if found[1] in self.environment else found[0]
+        if not bare:
+            return text
+        known = self.environment  # a `$NAME` that is no variable stays
+        return _BARE.sub(lambda one: f"${{{one[1]}}}" if one[1] in known else one[0], text)
 
     def _ours(self, found: re.Match[str]) -> str:
         name = found["editor"] or found["opencode"] or found["continue"]

@@ -74,18 +74,16 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
     made: list[NamedToken] = []
     for one in new:
         for was in old:
-            if was.model_copy(update={"expires": one.expires}) == one or _is_unread(was, one):
+            # One that is not read again: nobody knows whether it is another.
+            is_kept = was.name == one.name and None not in {was.token, one.token}
+            is_same = was.model_copy(update={"expires": one.expires}) == one
+            if is_same or (is_kept and one.token is not None and is_unread(one.token)):
                 ends = (end for end in (was.expires, one.expires) if end is not None)
                 end = min(ends, default=None)
-                is_same = end == was.expires  # then the key stays unset where it was
-                made.append(was if is_same else was.model_copy(update={"expires": end}))
+                # Where the end is the same, the key stays unset if it was.
+                new_end = was.model_copy(update={"expires": end})
+                made.append(was if end == was.expires else new_end)
     return tuple(made)
-
-
-def _is_unread(old: NamedToken, new: NamedToken) -> bool:
-    """Return whether a token is not read again, so that nobody knows whether it is another."""
-    is_named_so = old.name == new.name and old.token is not None
-    return is_named_so and new.token is not None and is_unread(new.token)
 
 
 def _issuers(

@@ -101,25 +101,18 @@ def _differing(old: object, new: object, at: Path) -> Iterator[Path]:
     pattern = pattern_of(at)
     if pattern == "servers.*.guard":
         was, is_now = said_by(cast("Guard | None", old)), said_by(cast("Guard | None", new))
-        for name in Guard.model_fields:
-            if was.get(name) != is_now.get(name):
-                yield *at, name
+        names = Guard.model_fields
+        yield from ((*at, name) for name in names if was.get(name) != is_now.get(name))
     elif pattern == "servers.*.tools.overrides":
-        yield from _overrides(*cast("tuple[_Overrides, _Overrides]", (old, new)), at)
+        before, after = cast("tuple[dict[str, ToolOverride], ...]", (old, new))
+        for tool in dict.fromkeys((*before, *after)):
+            was, is_now = before.get(tool, _NO_OVERRIDE), after.get(tool, _NO_OVERRIDE)
+            yield from _differing(was, is_now, (*at, tool))
     elif isinstance(old, Part) and type(old) is type(new):
         for name in type(old).model_fields:
             yield from _differing(_value(old, name), _value(cast("Part", new), name), (*at, name))
     elif old != new:
         yield at
-
-
-_Overrides = Mapping[str, ToolOverride]
-
-
-def _overrides(old: _Overrides, new: _Overrides, at: Path) -> Iterator[Path]:
-    for tool in dict.fromkeys((*old, *new)):
-        was, is_now = old.get(tool, _NO_OVERRIDE), new.get(tool, _NO_OVERRIDE)
-        yield from _differing(was, is_now, (*at, tool))
 
 
 def _value(part: Part, name: str) -> object:
@@ -274,22 +267,16 @@ def _tighter_confinement(old: Confine, new: Confine, locate: Locate) -> Confine:
         return new
     if new.mode == "off":
         return old
+    # By both: what may be written may be read.
+    read = covered(new.read, (*old.read, *old.write), locate)
+    read += covered(old.read, (*new.read, *new.write), locate)
     return Confine(
         mode="require" if "require" in {old.mode, new.mode} else "auto",
-        read=_read_paths(old, new, locate),
+        read=tuple(dict.fromkeys(read)),
         write=shared_paths(old.write, new.write, locate),
         allow=tuple(one for one in new.allow if one in old.allow),
         abi=max(old.abi, new.abi),
     )
-
-
-def _read_paths(old: Confine, new: Confine, locate: Locate) -> tuple[str, ...]:
-    """Return the paths that a server may read by both: what may be written may be read."""
-    found = (
-        *covered(new.read, (*old.read, *old.write), locate),
-        *covered(old.read, (*new.read, *new.write), locate),
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def _tighter_guard(old: HubConfig, new: HubConfig, hub: Guard, server: str) -> Guard | None:

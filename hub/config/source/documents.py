@@ -210,7 +210,10 @@ def _content(path: FilePath, source: str, limit: int) -> bytes:
     except FileNotFoundError:
         raise ConfigError(source, "no such file", _missing_file(path, source)) from None
     except IsADirectoryError:
-        raise ConfigError(source, "is a directory", _file_in(path, source)) from None
+        usual = next(
+            (f": {source.rstrip('/')}/{one}" for one in _USUAL if one in _names(path)), "."
+        )
+        raise ConfigError(source, "is a directory", f"Name the file in it{usual}") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no name of a file"
         fix = _ANOTHER
@@ -239,13 +242,6 @@ def _missing_file(path: FilePath, source: str) -> str:
     if near:
         return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
     return _ANOTHER
-
-
-def _file_in(path: FilePath, source: str) -> str:
-    names = _names(path)
-    usual = next((name for name in _USUAL if name in names), None)
-    place = source.rstrip("/")
-    return "Name the file in it." if usual is None else f"Name the file in it: {place}/{usual}"
 
 
 def _names(directory: FilePath) -> Iterable[str]:
