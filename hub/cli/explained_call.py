@@ -39,7 +39,7 @@ from hub.system.machine import CachedDisk, Machine
 from hub.system.this_process import run_loop
 from hub.values import Call, Json, JsonObject, ServerName
 
-_MOST: Final = 8
+_MOST: Final = 16
 """How often changes are made, and the call judged again."""
 
 
@@ -242,12 +242,12 @@ def allowing(
         next_ones = needed(question)
         if next_ones is None:
             return tuple(made)
-        new = [change for change in next_ones if change not in made]
-        if not new:
+        # One at a time: it may do for all readings of a text.
+        new = next((change for change in next_ones if change not in made), None)
+        if new is None:
             return None
-        for change in new:
-            question = changed(question, change)
-        made += new
+        question = changed(question, new)
+        made.append(new)
     return None
 
 

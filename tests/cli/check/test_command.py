@@ -113,7 +113,7 @@ def test_a_plan_shows_what_is_launched_with_these_roots(
     assert shown["server"] == "files"
     assert shown["argv"] == ["serve", "--flag", f"{top}/a", f"{top}/my files"]
     assert shown["cwd"] == f"{top}/a"
-    assert shown["roots"] == [f"file://{top}/a", f"file://{top}/my%20files"]
+    assert shown["roots"] == [(top / "a").as_uri(), (top / "my files").as_uri()]
     assert shown["env"]["MCP_ROOTS_COUNT"] == "2"
     assert shown["env"]["MCP_ROOTS_PATHS"] == f"{top}/a\n{top}/my files"
 
@@ -133,8 +133,8 @@ def test_a_plan_can_be_read_by_people(
     assert f"  argv   serve '{top}/my files'" in lines
     assert f"  cwd    {top}/my files" in lines
     assert "  env    LEVEL='(set)'" in lines
-    assert f"  root   file://{top}/my%20files" in lines
-    assert far == f"far\n  url    https://example.com/mcp\n  root   file://{top}/my%20files\n"
+    assert f"  root   {(top / 'my files').as_uri()}" in lines
+    assert far == f"far\n  url    https://example.com/mcp\n  root   {(top / 'my files').as_uri()}\n"
 
 
 def test_a_plan_moves_no_terminal(
@@ -252,7 +252,7 @@ def test_a_filesystem_servers_own_directories_bound_its_plan(
     args = ["@modelcontextprotocol/server-filesystem", f"{top}/a"]
     configure(monkeypatch, {"files": {"command": "npx", "args": args}})
     (shown,) = planned(capsys, "--root", ".")
-    assert shown["roots"] == [f"file://{top}/a"]
+    assert shown["roots"] == [(top / "a").as_uri()]
 
 
 def test_a_plan_needs_a_config() -> None:
@@ -650,7 +650,7 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
     ({"command": "venv/by-env-i"}, None),
     (
         {"command": "venv/data"},
-        "'TOP/venv/data' cannot be run. Allow it: chmod +x QUOTED/venv/data",
+        "'TOP/venv/data' cannot be run. Allow it: chmod +x QUOTED",
     ),
     (
         {"command": "my files/sub/x"},
@@ -678,7 +678,9 @@ def test_a_program_that_is_not_there_is_a_problem(
     if problem is None:
         assert found == []
     else:
-        told = problem.replace("TOP", str(programs)).replace("QUOTED", shlex.quote(str(programs)))
+        told = problem.replace("TOP", str(programs)).replace(
+            "QUOTED", shlex.quote(f"{programs}/venv/data")
+        )
         assert found == [f"servers.s.command: {told}"]
 
 

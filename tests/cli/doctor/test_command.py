@@ -324,7 +324,7 @@ def test_a_hub_of_another_version_is_to_be_stopped(patient: Patient) -> None:
         (found,) = patient.found()
         answers.join()
     assert found["what"].startswith("is of version 0.0.1, while ")
-    assert found["fix"] == f"roots-hub stop --config {patient.config}"
+    assert found["fix"] == f"roots-hub stop --config {shlex.quote(str(patient.config))}"
 
 
 def test_a_socket_to_which_no_connection_can_be_made_is_to_be_removed(patient: Patient) -> None:
@@ -334,7 +334,7 @@ def test_a_socket_to_which_no_connection_can_be_made_is_to_be_removed(patient: P
         other.bind("abc-def.sock")
         (found,) = patient.found()
     assert found["what"].startswith("the hub does not answer: no connection to the hub")
-    assert found["fix"] == f"rm -f {directory}/abc-def.sock"
+    assert found["fix"] == f"rm -f {shlex.quote(f'{directory}/abc-def.sock')}"
 
 
 def _answer(listening: socket.socket, status: dict[str, object]) -> None:
