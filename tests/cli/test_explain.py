@@ -227,9 +227,9 @@ PERMISSIONS: list[tuple[dict[str, Any], list[str], dict[str, Any], list[str]]] =
         ["servers.files.guard.refuse_options"],
     ),
     (
-        {"roots": {"fallback": ["TOP/project"]}},
+        {"roots": {"fallback": ["TOP/t m p/a"]}},
         [],
-        {"path": "TOP/my docs/b.md"},
+        {"path": "TOP/t m p/b/c.md"},
         ["roots.fallback"],
     ),
     (
@@ -251,7 +251,9 @@ def test_the_changes_that_are_named_let_the_call_pass(  # noqa: PLR0913, PLR0917
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tree / "link").symlink_to("docs")
-    (tree / "my docs").mkdir()
+    (tree / "t").mkdir()
+    for name in ("a", "b"):
+        (tree / "t m p" / name).mkdir(parents=True)
     raw = {"version": 1, "servers": {"files": {"command": "x"}}, **config}
     filled = json.loads(json.dumps([raw, given, arguments]).replace("TOP", str(tree)))
     setup = Setup(filled[0], filled[1])
