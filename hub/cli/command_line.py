@@ -154,10 +154,7 @@ def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
 
 
 def parser(command: str | None = None) -> ArgumentParser:
-    """Return the parser of the whole command line, or only of the module with `command`.
-
-    Importing one module instead of all makes the start faster.
-    """
+    """Return the parser of the whole line, or, faster, of the module with `command` alone."""
     top = _TopParser(
         prog="roots-hub",
         description="One MCP endpoint in front of many MCP servers; every path that a tool call "

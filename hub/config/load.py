@@ -33,6 +33,11 @@ from hub.values import UNNAMED, ServerName, object_or_empty
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
+_NO_AUTH: Final = (
+    "there is no listen.auth, and no other tokens have scopes",
+    "Write the issuers of tokens there, or take the key out.",
+)
+
 ServerModel: TypeAlias = StdioServer | RemoteServer
 
 
@@ -117,10 +122,7 @@ def is_own_config(source: str, context: LoadContext) -> bool:
 def config_from_command(
     argv: Sequence[str], context: LoadContext, *, environment: Inherits = "default"
 ) -> HubConfig:
-    """Return a config with one server, which `argv` starts; its name comes from the program.
-
-    Raises: ConfigError if a placeholder in `argv` is wrong or not set.
-    """
+    """Return a config with one server, named by its program. Raises: ConfigError."""
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
     server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
@@ -156,7 +158,9 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
         raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
-    faults = [*_profile_faults(made), *_scope_faults(made)]
+    # No token can have scopes then.
+    scopes = made.particular_scopes() if made.listen.auth is None else ()
+    faults = [*_profile_faults(made), *(made.fault(at, *_NO_AUTH) for at, _ in scopes)]
     if faults:
         raise ConfigError.of(faults)
     return made
@@ -321,14 +325,6 @@ class _Servers:
             return path
         entry = self._client.entries[str(path[1])]
         return (*entry.place, *entry.theirs(path[2:]))
-
-
-def _scope_faults(config: HubConfig) -> Iterator[Fault]:
-    """Yield where servers and tools need scopes that no token can have."""
-    what = "there is no listen.auth, and no other tokens have scopes"
-    fix = "Write the issuers of tokens there, or take the key out."
-    for at, _ in config.particular_scopes() if config.listen.auth is None else ():
-        yield config.fault(at, what, fix)
 
 
 def _profile_faults(config: HubConfig) -> Iterator[Fault]:

@@ -117,10 +117,8 @@ def _path(loc: tuple[str | int, ...]) -> tuple[Path, bool]:
 
 _FOREIGN: Final[Mapping[str, str]] = {
     "type": "Leave it out: `command` or `url` tells the transport (SSE: `transport: sse`).",
-    "disabled": "To disable a server, comment it out.",
-    "enabled": "To disable a server, comment it out.",
-    "envFile": "Write its variables into `env`.",
-    "env_file": "Write its variables into `env`.",
+    **dict.fromkeys(("disabled", "enabled"), "To disable a server, comment it out."),
+    **dict.fromkeys(("envFile", "env_file"), "Write its variables into `env`."),
     "mcpServers": "Write `servers`, or take `version` out of another program's file.",
 }
 """Advice for keys of other programs' configs that hub.yaml does not have."""
@@ -178,9 +176,6 @@ def _for_nothing(key: str, path: Path) -> str:
     if isinstance(path[-1], int):
         return "Write a text, or take it out."
     return f"Write a value for `{key}`, or take the key out."
-
-
-_Explain: TypeAlias = "Callable[[ErrorDetails, str, Path], Words]"
 
 
 def _words(details: ErrorDetails, path: Path) -> Words:
@@ -357,7 +352,7 @@ def _one_way(details: ErrorDetails, key: str, path: Path) -> Words:
     return "has no command and no url", "Give it either a `command` or a `url`."
 
 
-_EXPLAINED: Final[Mapping[str, _Explain]] = {
+_EXPLAINED: Final[Mapping[str, Callable[[ErrorDetails, str, Path], Words]]] = {
     **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), _number),
     **dict.fromkeys(("float_type", "finite_number"), _number),
     **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _bound),

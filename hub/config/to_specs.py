@@ -48,11 +48,9 @@ class UsableServers(Struct, frozen=True):
 
 
 def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
-    """Return the configured servers, in the config's order.
+    """Return the configured servers, in the config's order. Raises: ConfigError.
 
     A filesystem server with a directory in its arguments that may not be shared is left out.
-
-    Raises: ConfigError if a path in the config is not usable, or if no server is.
     """
     rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
     inheritance = Inheritance(config, place)
@@ -291,10 +289,7 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
 
 
 def narrowed(made: Configured, config: HubConfig, name: str, place: PathContext) -> Configured:
-    """Return what is left of `made`, which comes from `config`, for the clients of a profile.
-
-    Raises: ConfigError if a path of the profile cannot be used.
-    """
+    """Return what is left of `made`, of `config`, for a profile's clients. Raises: ConfigError."""
     profile = config.profiles[name]
     return replace(
         made,

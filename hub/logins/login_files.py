@@ -21,6 +21,7 @@ from typing import Final
 import anyio
 import msgspec
 from anyio import to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.errors import StartError
@@ -51,21 +52,20 @@ AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
 
-class KeyFile:
+class KeyFile(Struct, frozen=True):
     """A key in a file of its user alone; `for_writing` makes one if there is none.
 
     Raises in all methods, as `KeyringKey` does: OSError, SecretError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
 
     def candidates(self, given_up: Event) -> Iterator[bytes]:
         """Yield the keys that a login may have been sealed by, the likeliest first."""
-        yield secret_in(self._path)
+        yield secret_in(self.path)
 
     def for_writing(self) -> bytes:
-        return secret_in(self._path)
+        return secret_in(self.path)
 
 
 class KeyringKey:

@@ -69,12 +69,10 @@ def value_in(content: bytes, source: str) -> str:
 
 
 def within(seconds: float, work: Callable[[], T], given_up: Event) -> T:
-    """Return what `work` returns, or raise what it raises.
+    """Return what `work` returns, or raise what it raises. Raises: TimeoutError.
 
     It runs in a thread of its own, which keeps no process alive. `given_up` is set once nobody
     waits for it any more.
-
-    Raises: TimeoutError if it takes longer than `seconds`, or is given up.
     """
     outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
     in_daemon_thread(work, "secret", outcomes.put)

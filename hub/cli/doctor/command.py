@@ -236,10 +236,7 @@ class LastWords:
 async def started(
     config: HubConfig, last_words: LastWords, plan: str, steps: Steps
 ) -> list[Finding]:
-    """Return a finding for each server: it answers, or why not, with the end of its stderr.
-
-    `plan` is the command that shows how servers are started. `steps` shows what is under way.
-    """
+    """Return a finding for each server; `plan` is the command that shows how it is started."""
     outcomes: dict[ServerName, Ready | str] = {}
     async with own_client(config, Setting()) as client:
         servers = client.services.servers

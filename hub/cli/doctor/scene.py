@@ -210,9 +210,7 @@ class Scene(Struct, frozen=True):
 
     def specs(self) -> Iterator[tuple[LookedAtConfig, ServerSpec]]:
         """Yield all servers, each with its config."""
-        for config in self.configs:
-            for spec in config.specs:
-                yield config, spec
+        yield from ((config, spec) for config in self.configs for spec in config.specs)
 
     def answer(self, program: str, arguments: Sequence[str]) -> str | None:
         """Return what a program prints; None if it fails, or takes longer than a second."""

@@ -60,12 +60,7 @@ class FileChange(Struct, frozen=True):
 
 
 def read_client(file: ClientFile) -> str | None:
-    """Return the text of a client's file, without a byte order mark; None if there is no file.
-
-    Raises:
-        StartError: no file can be there.
-        ConfigError: it cannot be read, or not parsed.
-    """
+    """Return a client's text without a byte order mark; None without a file. Raises: HubError."""
     try:
         if stat.S_ISDIR(file.path.stat().st_mode):
             raise StartError(f"{file.path}: is a directory", "Put a file there.")
@@ -158,10 +153,7 @@ def _without_known(file: ClientFile, text: str, known: Installation) -> str:
 
 
 def perform(change: FileChange, record: InstallRecord) -> Path | None:
-    """Write a change and what is recorded of it; return the copy of the file from before, if any.
-
-    Raises: StartError if writing fails, or the file is not as it was when the change was made.
-    """
+    """Make a change and record it; return the copy of the file from before. Raises: StartError."""
     if change.before is None:
         _make(change, record)
         return None

@@ -81,10 +81,7 @@ def known_clients(names: Sequence[str]) -> list[str]:
 
 
 def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[ClientFile]:
-    """Return the files to read: those that were named, else all that the clients may have.
-
-    Raises: StartError if a file that was named is not there.
-    """
+    """Return the files that were named, else all that the clients may have. Raises: StartError."""
     named = [ClientFile("file", "file", Path(name), (), form_of(name)) for name in files]
     for one in named:
         if not one.path.is_file():

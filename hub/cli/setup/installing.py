@@ -102,11 +102,9 @@ class _Outcome(Struct, frozen=True):
 
 
 def _files(options: Namespace, advice: str) -> list[_Outcome | ClientFile]:
-    """Return the file of each client that is meant, or why there is none.
+    """Return the file of each client that is meant, or why there is none. Raises: UsageError.
 
     `advice` says what to do about one that is not installed.
-
-    Raises: UsageError if none is named.
     """
     names = known_clients(options.clients)
     if not names and not options.all:

@@ -20,17 +20,17 @@ from hub.launch.environments import Inherits
 
 Locate: TypeAlias = Callable[[str], tuple[str, ...] | None]
 """Returns the components of a path with all links followed; None if it cannot be followed."""
-Tighter: TypeAlias = Callable[[Any, Any], Any]
-"""Returns the part of a change that tightens: a value that allows no more than the first one."""
-
 
 PartT = TypeVar("PartT", bound=Part)
 
 
 class Order(Struct, frozen=True):
-    """How one key tightens, and `why` a change of it that does more waits for the user."""
+    """How one key tightens, and `why` a change of it that does more waits for the user.
 
-    tighter: Tighter
+    `tighter` returns the part of a change that tightens: what allows no more than the first value.
+    """
+
+    tighter: Callable[[Any, Any], Any]
     why: str
 
 

@@ -161,11 +161,9 @@ def is_inline(source: str) -> bool:
 
 
 def read(source: str, directory: FilePath, digest: str | None = None) -> Document:
-    """Return the config `source`: the name of a file, or JSON text.
+    """Return the config `source`: the name of a file, or JSON text. Raises: ConfigError.
 
     With `digest` only a file with this SHA-256 hash is read.
-
-    Raises: ConfigError if it cannot be read or parsed.
     """
     if is_inline(source):
         return Document("the config", source, "json")
