@@ -151,11 +151,7 @@ class Hub:
         return self.own.services
 
     async def view(
-        self,
-        config: HubConfig,
-        setting: Setting,
-        machine: Machine,
-        made: Configured | None = None,
+        self, config: HubConfig, setting: Setting, machine: Machine, made: Configured | None = None
     ) -> View:
         """Return a new view; `take` changes it. Raises: ConfigError, StartError."""
         made = made or await to_thread.run_sync(configured, config, setting, machine)

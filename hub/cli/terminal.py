@@ -151,11 +151,7 @@ def steps(*, is_silent: bool) -> Generator[Steps]:
     from rich.console import Console  # noqa: PLC0415 - slow to load, and not needed in a pipe
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-    )
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=sys.stdout), transient=True) as shown:
         yield Steps(shown)
 

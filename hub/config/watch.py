@@ -167,11 +167,7 @@ class ConfigWatch:
     """
 
     def __init__(
-        self,
-        watched: Watched | None,
-        running: HubConfig,
-        take: Take,
-        writable_by: WritableBy,
+        self, watched: Watched | None, running: HubConfig, take: Take, writable_by: WritableBy
     ) -> None:
         self._watched = watched
         self._running = running

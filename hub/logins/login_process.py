@@ -237,11 +237,7 @@ class LoginRuns:
 
     async def _run(self, order: LoginOrder, run: LoginRun) -> None:
         process = await anyio.open_process(
-            _PROGRAM,
-            env=dict(self._environment),
-            cwd="/",
-            stderr=DEVNULL,
-            start_new_session=True,
+            _PROGRAM, env=dict(self._environment), cwd="/", stderr=DEVNULL, start_new_session=True
         )
         try:
             if process.stdin is not None:

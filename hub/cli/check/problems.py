@@ -220,9 +220,7 @@ _Words: TypeAlias = tuple[str, str, str]
 
 
 def folder_problems(
-    config: HubConfig,
-    servers: Iterable[tuple[ServerSpec, EffectiveRoots]],
-    place: PathContext,
+    config: HubConfig, servers: Iterable[tuple[ServerSpec, EffectiveRoots]], place: PathContext
 ) -> Iterator[tuple[Finding, str]]:
     """Yield the folders of roots and servers that cannot be used, or that the hub leaves out.
 

@@ -133,11 +133,7 @@ def port(scene: Scene) -> Iterator[Finding]:
 
 
 def _port_fix(
-    config: LookedAtConfig | None,
-    host: str,
-    number: int,
-    is_named: bool,
-    scene: Scene,
+    config: LookedAtConfig | None, host: str, number: int, is_named: bool, scene: Scene
 ) -> str:
     base = number if 8765 <= number < 65536 - _TRIES else 8765  # noqa: PLR2004 - all ports
     free = next(

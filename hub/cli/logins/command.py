@@ -114,20 +114,15 @@ def _rows(
 ) -> Iterator[dict[str, str | None]]:
     """Yield what is shown of a server: this machine's user's login, and those of principals."""
     own, of_principals = _read(machine, name, server)
-    if own is None:
-        state = f"nobody is logged in{remedy}"
-        shown: dict[str, str | None] = {"state": state, **dict.fromkeys(_OF_A_LOGIN)}
-    else:
-        shown = _shown(own, remedy)
-    yield {"server": name, "principal": None, **shown}
+    yield {"server": name, "principal": None, **_shown(own, remedy)}
     for login in of_principals:
         yield {"server": name, "principal": login.owner, **_shown(login, "")}
 
 
-_OF_A_LOGIN: Final = ("issuer", "scope", "expires")
-
-
-def _shown(login: Login, remedy: str) -> dict[str, str | None]:
+def _shown(login: Login | None, remedy: str) -> dict[str, str | None]:
+    if login is None:
+        nothing = dict.fromkeys(("issuer", "scope", "expires"))
+        return {"state": f"nobody is logged in{remedy}", **nothing}
     ends = None
     if login.expires is not None:
         ends = datetime.fromtimestamp(login.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -239,12 +239,8 @@ class HubConfigFile:
         """Whether there is something to write."""
         return self.text != (self.before or "")
 
-    @property
-    def has_servers(self) -> bool:
-        """Whether there will be servers in it: without any, no hub starts."""
-        return bool(self._servers())
-
-    def _servers(self) -> dict[str, ParsedConfig]:
+    def servers(self) -> dict[str, ParsedConfig]:
+        """Return the servers that will be in it: without any, no hub starts."""
         named = section_of(parsed(self.text, "yaml"), ("servers",)).items()
         return {name: one for name, one in named if isinstance(one, dict)}
 
@@ -273,7 +269,7 @@ class HubConfigFile:
                 raise broken.error
         here = [one for one in discovery.servers if one.path == file.path]
         own = [one for one in here if one.entry.place[:-1] == file.section]
-        there = self._servers()
+        there = self.servers()
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
         stays = {one.name: _why_kept(one, context.environment) for one in made.servers}
         moved = [one for one in made.servers if not stays[one.name]]

@@ -167,7 +167,7 @@ def _install(options: Namespace) -> int:
 
 def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
     """Check that the hub which the clients get has a server. Raises: ConfigError."""
-    if hub.has_servers or all(one.error is not None for one in outcomes):
+    if hub.servers() or all(one.error is not None for one in outcomes):
         return
     if hub.before is None:
         what, fix = "is not there, and no server can be moved into it", "Make one: roots-hub init."

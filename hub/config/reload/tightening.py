@@ -303,8 +303,7 @@ def _tighter_overrides(
         was, wanted = before.get(tool, _NO_OVERRIDE), after.get(tool, _NO_OVERRIDE)
         one = tighter_by_key(was, wanted, "servers.*.tools.overrides.*")
         needed = order_of("guard.mode").tighter(
-            was.guard or old.guard_of(server).mode,
-            wanted.guard or new.guard_of(server).mode,
+            was.guard or old.guard_of(server).mode, wanted.guard or new.guard_of(server).mode
         )
         modes = (wanted.guard, was.guard, needed)
         mode = next(mode for mode in modes if (mode or guard.mode) == needed)

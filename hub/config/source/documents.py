@@ -96,11 +96,7 @@ class Document:
         else:
             start, end = place.value, place.value_end
         return excerpt(
-            self.origin,
-            self.text,
-            (place.start, place.value_end),
-            (start, end),
-            path=path,
+            self.origin, self.text, (place.start, place.value_end), (start, end), path=path
         )
 
     def _nearest(self, path: Path) -> Place | None:

@@ -149,12 +149,7 @@ _KNOWN: Final = (
         "a `:` is not expected here",
         "Indent the line as the lines of its mapping; put a text that contains `: ` in quotes.",
     ),
-    (
-        r"could not find expected ':'",
-        True,
-        "a `:` is missing after the key",
-        "Write `key: value`.",
-    ),
+    (r"could not find expected ':'", True, "a `:` is missing after the key", "Write `key: value`."),
     (
         r"sequence entries are not allowed",
         False,
