@@ -24,7 +24,7 @@ from hub.cli.explained_call import (
     unreadable,
 )
 from hub.cli.options import Subparsers, add_config_option, add_profile_option, add_root_option
-from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted
+from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted, untold
 from hub.errors import ConfigError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain, refusal_of
@@ -76,6 +76,7 @@ def perform(options: Namespace) -> int:
     case = case_of(question)
     verdict, judged = _judged_in(case)
     refused = refusal_of(verdict)
+    untold("root skipped")  # the changes are only tried
     allowed_by = None if refused is None else allowing(question, _needed)
     show = as_json if options.json else as_text
     print(show(Explanation(case, verdict, judged, allowed_by)))

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.cli import explain
 from hub.errors import ConfigError, RouteError, StartError
@@ -270,6 +271,14 @@ def test_the_changes_that_are_named_let_the_call_pass(  # noqa: PLR0913, PLR0917
     code, changes = explained(setup)
     assert (code, [change.partition(": ")[0] for change in changes]) == (1, keys)
     assert explained(setup.after(changes)) == (0, [])
+
+
+def test_a_change_that_is_only_tried_is_not_warned_of(tree: Path) -> None:
+    raw = {"version": 1, "servers": {"files": {"command": "x"}}, "roots": {"fallback": [str(tree)]}}
+    given = ("--config", json.dumps(raw), "--arguments", '{"path": "/etc/hosts"}')
+    with capture_logs() as logs:
+        assert run("files.read", *given) == 1
+    assert logs == []
 
 
 def test_what_nothing_allows_is_said_to_be_so(
