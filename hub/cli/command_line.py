@@ -172,10 +172,7 @@ def parser(command: str | None = None) -> ArgumentParser:
 
 
 def run_command(given: Sequence[str], why_alone: str | None) -> int:
-    """Run the command line, and return its exit code.
-
-    `why_alone`: why no shared hub serves the client, if that was tried already.
-    """
+    """Run the command line, return its exit code. `why_alone`: why no shared hub serves it."""
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="backslashreplace")  # as for stderr: Latin-1, say, has no `…`
     with lean():

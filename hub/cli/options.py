@@ -230,10 +230,7 @@ def log_file_of(options: Namespace) -> str | None:
 
 
 def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
-    """Return the profile that is `wanted`, by its name or by that of a token; None without one.
-
-    Raises: ConfigError if there is none.
-    """
+    """Return the profile of this name, or of the token of this name. Raises: ConfigError."""
     if wanted is None or wanted in config.profiles:
         return wanted
     tokens = ("token", *(one.name for one in config.listen.tokens))

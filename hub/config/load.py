@@ -50,10 +50,7 @@ class Loaded(Struct, frozen=True):
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path.
-
-    Raises: ConfigError if `--config` is empty, as a variable may be that is not set.
-    """
+    """Return `--config`, else `HUB_CONFIG`, else None. Raises: ConfigError for an empty option."""
     if option is not None and not option.strip():
         raise ConfigError("--config", "is empty", "Name a file: --config FILE.")
     return option or environment.get("HUB_CONFIG", "").strip() or None
@@ -85,12 +82,7 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
 
 
 def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
-    """Return the keys of `listen` that say who is let in, whatever else is wrong in a hub.yaml.
-
-    A key that is wrong itself is left out.
-
-    Raises: ConfigError if the text cannot be read.
-    """
+    """Return what `listen` says, without a mistake, of who is let in. Raises: ConfigError."""
     document = read(source, context.directory)
     listen = cast("object", document.raw.get("listen", {}))
     if not isinstance(listen, dict) or client_config(document, context) is not None:

@@ -122,12 +122,7 @@ def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
 
 
 def _meant(options: Namespace) -> list[RunningHub]:
-    """Return the hubs of the config that is meant: several after an update, or beside `run`.
-
-    One of them may not answer, unless the config is named.
-
-    Raises: StartError if it is not certain which config is meant, or no hub serves it.
-    """
+    """Return the hubs of the config that is meant. Raises: StartError if that is not certain."""
     config = config_source(options.config, os.environ)
     found, silent = _running(config)
     if silent and not (found and config):

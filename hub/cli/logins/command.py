@@ -199,12 +199,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def log_out(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) -> int:
-    """Log out at the server `name`, say what happened, and return the exit code.
-
-    It takes `patience` seconds at most.
-
-    Raises: StartError if the login cannot be forgotten here.
-    """
+    """Log out in `patience` seconds, tell, and return the exit code. Raises: StartError."""
     try:
         outcome = run_loop(_logged_out, url, files, patience)
     except OSError as exc:

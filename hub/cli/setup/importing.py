@@ -20,6 +20,7 @@ from hub.config.clients.locations import (
     CLIENTS,
     ClientFile,
     Discovery,
+    FoundServer,
     UserPlace,
     client_files,
     discover,
@@ -240,6 +241,10 @@ def reached(server: dict[str, Any]) -> tuple[str, str]:
     return "stdio", shlex.join(words[:3]) + (" ..." if len(words) > 3 else "")  # noqa: PLR2004 - enough to know it by
 
 
+def _where(one: FoundServer) -> dict[str, str]:
+    return {"client": one.client, "file": str(one.path), "name": one.name}
+
+
 def _as_json(
     discovery: Discovery, made: Carried, output: Path, *, is_written: bool
 ) -> dict[str, Any]:
@@ -250,29 +255,13 @@ def _as_json(
             {
                 "name": one.name,
                 "transport": reached(one.server)[0],
-                "sources": [
-                    {
-                        "client": source.client,
-                        "scope": source.scope,
-                        "file": str(source.path),
-                        "name": source.name,
-                    }
-                    for source in one.sources
-                ],
+                "sources": [{**_where(each), "scope": each.scope} for each in one.sources],
                 "variables": list(dict.fromkeys(need.name for need in one.needs)),
                 "notCarriedOver": list(one.notes),
             }
             for one in made.servers
         ],
-        "leftOut": [
-            {
-                "client": left.source.client,
-                "file": str(left.source.path),
-                "name": left.source.name,
-                "reason": left.why,
-            }
-            for left in made.left
-        ],
+        "leftOut": [{**_where(left.source), "reason": left.why} for left in made.left],
         "broken": [
             {"client": one.client, "file": str(one.path), "error": one.error.faults[0].said}
             for one in discovery.broken

@@ -228,10 +228,7 @@ def _is_theirs(section: Path, value: object, document: Document) -> bool:
 def _named(
     document: Document, section: Path, value: object
 ) -> Iterator[tuple[str, str | int, Any]]:
-    """Yield the name, key and value of each entry of a section.
-
-    Raises: ConfigError if it is no mapping, no list of entries with names, and not null.
-    """
+    """Yield the name, key and value of each entry of a section. Raises: ConfigError."""
     if isinstance(value, dict):
         for name, raw in cast("ParsedConfig", value).items():
             yield str(name), str(name), raw
