@@ -116,7 +116,7 @@ def _found(made: LaunchPlan, path: str | None) -> Path | None:
         return Path(program)
     # A relative path is looked for in the working directory, which is not known without roots.
     there = Path(made.cwd or Path.cwd(), command)
-    return there if os.sep in command and there.is_file() else None
+    return there if os.sep in command and os.path.isfile(there) else None  # noqa: PTH113 - never an error
 
 
 def _why_not_run(program: Path, path: str | None) -> str | None:
@@ -159,7 +159,7 @@ def _words(command: str) -> list[str]:
     A slash in its arguments may have made it a path: the folders of that which are there are one
     word with what follows.
     """
-    above = next((one for one in Path(command).parents if one.is_dir()), Path())
+    above = next(filter(os.path.isdir, Path(command).parents), Path())
     line = os.path.relpath(command, above) if above.is_absolute() else command
     try:
         program, *rest = shlex.split(line) or [line]

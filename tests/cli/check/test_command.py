@@ -596,6 +596,8 @@ def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return top
 
 
+LONG = "x" * 300
+"""No file can have so long a name."""
 NO_GONE = "cannot be run. Its first line names gone, which is not on the PATH: install it."
 PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
     ({"command": "npx"}, None),
@@ -622,6 +624,11 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         {"command": "npx -y @scope/server"},
         "there is no program 'TOP/npx -y @scope/server'. "
         'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
+    ),
+    (
+        {"command": f"npx {LONG} a/b"},
+        f"there is no program 'TOP/npx {LONG} a/b'. "
+        f'Write `command: npx` and `args: ["{LONG}", "a/b"]`.',
     ),
     (
         {"command": "https://a.example/mcp"},
