@@ -151,11 +151,7 @@ class Hub:
         return self.own.services
 
     async def view(
-        self,
-        config: HubConfig,
-        setting: Setting,
-        machine: Machine,
-        made: Configured | None = None,
+        self, config: HubConfig, setting: Setting, machine: Machine, made: Configured | None = None
     ) -> View:
         """Return a new view; `take` changes it. Raises: ConfigError, StartError."""
         made = made or await to_thread.run_sync(configured, config, setting, machine)
@@ -312,10 +308,7 @@ class AuditLogs:
         self._opening = Lock()
 
     async def of(self, config: HubConfig) -> AuditSink:
-        """Return the audit log of a config; a thread opens its file, as the disk may be slow.
-
-        Raises: StartError if its file cannot be written.
-        """
+        """Return a config's audit log, opened in a thread. Raises: StartError if that fails."""
         file = None if config.audit is None else config.audit.file
         if file not in self._open:
             async with self._opening:
@@ -331,9 +324,6 @@ def _audit_file(file: str | None) -> AbstractContextManager[AuditSink]:
         return nullcontext(NoAudit())
     try:
         return audit_log(Path(file))
-    except UnfitFileError as exc:
-        raise StartError(f"audit.file {file}: {exc.strerror}", exc.fix) from exc
     except OSError as exc:
-        raise StartError(
-            f"audit.file {file}: {exc.strerror}", "Name a file that the hub may write."
-        ) from exc
+        fix = exc.fix if isinstance(exc, UnfitFileError) else "Name a file that the hub may write."
+        raise StartError(f"audit.file {file}: {exc.strerror}", fix) from exc

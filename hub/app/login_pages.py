@@ -6,11 +6,10 @@ import time
 from collections.abc import Mapping
 
 from hub.app.client_access import ClientAccess, keys_in
-from hub.app.hub import Hub, View
+from hub.app.hub import Hub
 from hub.config.listening.listen import Listen
 from hub.protocol.http_headers import is_loopback
 from hub.server.http.adoption import sealing_secrets
-from hub.server.http.auth.admission import ProfileRules
 from hub.server.http.login_pages.endpoints import LoginPageEndpoints
 from hub.server.http.login_pages.steps import KnownPeople, LoginSteps
 from hub.server.http.oauth_proxy.tickets import TicketSealer
@@ -30,14 +29,6 @@ def public_url(listen: Listen, bound: str) -> str:
     return bound if public is None else f"https://{public}{listen.path}"
 
 
-def specs_for(principal: str, rules: ProfileRules, view: View) -> Mapping[ServerName, ServerSpec]:
-    """Return the servers that a principal can use, in all of the profiles that it may have."""
-    if not rules:
-        return view.services.servers
-    profiles = [view.profiles[name] for name in rules.possible(principal) if name in view.profiles]
-    return {name: spec for services in profiles for name, spec in services.servers.items()}
-
-
 def show_login_pages(
     hub: Hub, logins: ServerLogins, access: ClientAccess, listen: Listen, bound: str
 ) -> None:
@@ -46,7 +37,12 @@ def show_login_pages(
     sealed_with = sealing_secrets(hub.own.machine, keys_in(listen), "logins")
 
     def specs(principal: str) -> Mapping[ServerName, ServerSpec]:
-        return specs_for(principal, access.check.profiles, hub.own)
+        """Return the servers that a principal can use, in all profiles that it may have."""
+        rules, view = access.check.profiles, hub.own
+        if not rules:
+            return view.services.servers
+        own = [view.profiles[name] for name in rules.possible(principal) if name in view.profiles]
+        return {name: spec for services in own for name, spec in services.servers.items()}
 
     tickets = TicketSealer(sealed_with, url, time.time)
     logins.pages = steps = LoginSteps(url, people, tickets, logins, specs)

@@ -5,7 +5,6 @@ Of the machine: paths, environment, clocks, kernel.
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -57,15 +56,6 @@ def this_machine(environment: Mapping[str, str], platform: str = sys.platform) -
         wall_clock=time.time,
         kernel=this_kernel(),
     )
-
-
-def machine_with(environment: Mapping[str, str] | None) -> Machine:
-    """Return this machine with `environment`, or with this process's own."""
-    if environment is not None:
-        return this_machine(environment)
-    # A plain dict where possible: each call reads it. On Windows names match in any case, which
-    # only `os.environ` itself does.
-    return this_machine(os.environ if sys.platform == "win32" else dict(os.environ))
 
 
 def place_of(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
@@ -9,7 +11,7 @@ from itertools import count
 import anyio
 
 from hub.app.hub import INFO, AuditLogs, Hub, configured
-from hub.app.machine import Setting, machine_with
+from hub.app.machine import Setting, this_machine
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.modern_calls import ModernCalls, principal_key_of
 from hub.calls.resolve import Relay
@@ -62,7 +64,11 @@ async def running_hub(
 
     Raises: ConfigError, StartError, alone or in an exception group.
     """
-    machine, shutdown = machine_with(environment), shutdown or Shutdown()
+    if environment is None:
+        # A plain dict where possible: each call reads it. On Windows names match in any case, which
+        # only `os.environ` itself does.
+        environment = os.environ if sys.platform == "win32" else dict(os.environ)
+    machine, shutdown = this_machine(environment), shutdown or Shutdown()
     made = configured(config, setting, machine)
     async with open_hub(machine, shutdown, open_child) as hub:
         hub.own = await hub.view(config, setting, machine, made)

@@ -276,7 +276,8 @@ class _Writer:
                 self.close()
                 raise
         except OSError as exc:
-            log.error("audit lines lost", lines=lines.count(b"\n", written), error=str(exc))  # noqa: TRY400 - the text of the OSError is enough
+            lost = lines.count(b"\n", written)
+            log.error("audit lines lost", file=str(self._path), lines=lost, error=str(exc))  # noqa: TRY400 - the text of the OSError is enough
         if not _STAYS_OPEN:
             self.close()
 

@@ -24,7 +24,7 @@ from hub.cli.explained_call import (
     unreadable,
 )
 from hub.cli.options import Subparsers, add_config_option, add_profile_option, add_root_option
-from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted
+from hub.cli.terminal import BAD, GOOD, NAME, WARNING, painted, untold
 from hub.errors import ConfigError, StartError
 from hub.guard.containment import OUTSIDE, CallContext
 from hub.guard.decide import Admitted, Judged, Refused, compile_tool, decide, explain, refusal_of
@@ -76,6 +76,7 @@ def perform(options: Namespace) -> int:
     case = case_of(question)
     verdict, judged = _judged_in(case)
     refused = refusal_of(verdict)
+    untold("root skipped")  # the changes are only tried
     allowed_by = None if refused is None else allowing(question, _needed)
     show = as_json if options.json else as_text
     print(show(Explanation(case, verdict, judged, allowed_by)))
@@ -143,10 +144,7 @@ def read_lines(source: str, stdin: Iterable[bytes] | None = None) -> Iterator[by
 
 
 def answers(lines: Iterable[bytes]) -> Iterator[str]:
-    """Yield one JSON verdict per non-blank line, in order.
-
-    A line that is malformed, or not UTF-8, gives a refusal.
-    """
+    """Yield a JSON verdict for each line that is not blank: a refusal if it cannot be read."""
     for line in lines:
         if line.strip():
             yield json.dumps(_answer(line))
@@ -226,7 +224,9 @@ def as_text(told: Explanation) -> str:
     case, verdict, judged = told.case, told.verdict, told.judged
     refused = refusal_of(verdict)
     style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
-    outcome = painted(_outcome(verdict), style)
+    is_report = refused is not None and isinstance(verdict, Admitted)
+    outcome = "refused" if isinstance(verdict, Refused) else "allowed"
+    outcome = painted(outcome + ", because refusals are only reported" * is_report, style)
     lines = [f"{painted(on_one_line(case.name), NAME)}: {outcome}"]
     lines += [refused.message()] if refused else []
     for value in judged:
@@ -280,14 +280,6 @@ def _permission(told: Explanation, refused: Refused) -> list[str]:
             "For a client that shares roots, its own count instead: it has to share the folder."
         )
     return lines
-
-
-def _outcome(verdict: Admitted | Refused) -> str:
-    if isinstance(verdict, Refused):
-        return "refused"
-    return (
-        "allowed" if verdict.would_refuse is None else "allowed, because refusals are only reported"
-    )
 
 
 def as_json(told: Explanation) -> str:

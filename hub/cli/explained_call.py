@@ -40,7 +40,7 @@ from hub.system.machine import Machine
 from hub.system.this_process import run_loop
 from hub.values import Call, Json, JsonObject, ServerName
 
-_MOST: Final = 8
+_MOST: Final = 16
 """How often changes are made, and the call judged again."""
 
 
@@ -80,10 +80,7 @@ class ExplainedCall(Struct, frozen=True):
 
 
 def question_of(options: Namespace) -> CallInQuestion:
-    """Return what the command line asks about.
-
-    Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
-    """
+    """Return what the command line asks about. Raises: HubError; SystemExit for wrong arguments."""
     found, folders = config_and_folders(options)
     config = found or HubConfig(version=1)
     server, tool = _named(options, config)
@@ -225,10 +222,7 @@ def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
 
 
 async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:
-    """Start a server and return its definition of `tool`.
-
-    Raises: RouteError if it has no such tool.
-    """
+    """Return a server's own definition of `tool`. Raises: RouteError if it has none."""
     async with own_client(config, setting) as client:
         listing = (await client.start(server)).listing
     for definition in listing.tools:
@@ -249,12 +243,12 @@ def allowing(
         next_ones = needed(question)
         if next_ones is None:
             return tuple(made)
-        new = [change for change in next_ones if change not in made]
-        if not new:
+        # One at a time: it may do for all readings of a text.
+        new = next((change for change in next_ones if change not in made), None)
+        if new is None:
             return None
-        for change in new:
-            question = changed(question, change)
-        made += new
+        question = changed(question, new)
+        made.append(new)
     return None
 
 

@@ -84,10 +84,7 @@ def same_config(options: Namespace) -> str:
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
-    """Return the config and its warnings; None if neither option nor environment names a config.
-
-    Raises: ConfigError if the config is wrong.
-    """
+    """Return the config and its warnings; None if none is named. Raises: ConfigError."""
     source = config_source(options.config, os.environ)
     if source is None:
         return None
@@ -110,10 +107,7 @@ def watched_config(options: Namespace) -> Watched | None:
 
 
 def required_config(options: Namespace) -> tuple[HubConfig, tuple[str, ...]]:
-    """Return the config and its warnings.
-
-    Raises: ConfigError if the config is wrong or no config is named.
-    """
+    """Return the config and its warnings. Raises: ConfigError if it is wrong, or none is named."""
     found = configured(options)
     if found is None:
         raise no_config()
@@ -169,20 +163,16 @@ class LogFile:
         if self._largest is not None and self._file.tell() > self._largest:
             with suppress(FileNotFoundError):  # it was moved before, and no other could be made
                 self.path.replace(self.path.with_suffix(".log.1"))
-        if self._is_moved():
+        is_there = False
+        with suppress(OSError):
+            is_there = os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        if not is_there:
             with suppress(OSError):  # what stands there cannot be written to: the old one goes on
                 before, self._file = self._file, open_to_add(self.path)
                 before.close()
                 if self._has_stderr:
                     self.take_stderr()
         self._file.write(text.encode("utf-8", "replace"))
-
-    def _is_moved(self) -> bool:
-        """Return whether the path no longer leads to the open file."""
-        try:
-            return not os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
-        except OSError:
-            return True
 
     def take_stderr(self) -> None:
         """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
@@ -195,10 +185,7 @@ class LogFile:
 
 
 def log_to_file(path: Path) -> ThreadedLog:
-    """Return what adds the lines of the log to a file.
-
-    Raises: StartError if it cannot be opened, or is not safe to write to.
-    """
+    """Return what adds the log's lines to a file. Raises: StartError if it is not fit for that."""
     try:
         return ThreadedLog(LogFile(path).write)
     except OSError as exc:
@@ -243,10 +230,7 @@ def log_file_of(options: Namespace) -> str | None:
 
 
 def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
-    """Return the profile that is `wanted`, by its name or by that of a token; None without one.
-
-    Raises: ConfigError if there is none.
-    """
+    """Return the profile of this name, or of the token of this name. Raises: ConfigError."""
     if wanted is None or wanted in config.profiles:
         return wanted
     tokens = ("token", *(one.name for one in config.listen.tokens))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -24,6 +25,8 @@ from hub.sessions.services import Services
 from hub.system.tasks import TaskStarter
 from hub.values import STDIO, Json, JsonObject, ServerName, object_or_empty
 
+AT_ONCE: Final = 16
+"""So many servers are started at once: of hundreds many would not answer in time."""
 _NEXT: Final = re.compile(r"; it can be started again in [\d.]+ s")
 """What holds for a hub that goes on, and not for one that ends with its command."""
 
@@ -52,10 +55,7 @@ class OwnClient:
             came.set()
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Send a request, and return its result.
-
-        Raises: RouteError with the text of the error that the hub answered.
-        """
+        """Send a request, and return its result. Raises: RouteError with the hub's error."""
         id_ = next(self._ids)
         await self._connection.peer.receive(Request(id_, method, params))
         while id_ not in self._answers:
@@ -94,15 +94,25 @@ class OwnClient:
             raise ChildError(_NEXT.sub("", str(exc))) from exc
 
     async def start_each(
-        self, servers: Iterable[ServerName], told: Callable[[ServerName, Ready | str], None]
+        self,
+        servers: Iterable[ServerName],
+        told: Callable[[ServerName, Ready | str], None],
+        patience: float = math.inf,
     ) -> None:
-        """Start servers side by side; `told` gets what each offers, or why it does not start."""
+        """Start servers side by side; `told` gets what each offers, or why it does not start.
+
+        Each may take `patience` seconds.
+        """
+        places = anyio.CapacityLimiter(AT_ONCE)
 
         async def start(name: ServerName) -> None:
-            try:
-                outcome = await self.start(name)
-            except HubError as exc:
-                outcome = str(exc).removeprefix(f"server {name!r} ")
+            outcome: Ready | str = f"has not answered within {patience:.0f} s"
+            async with places:
+                with anyio.move_on_after(patience):
+                    try:
+                        outcome = await self.start(name)
+                    except HubError as exc:
+                        outcome = str(exc).removeprefix(f"server {name!r} ")
             told(name, outcome)
 
         async with anyio.create_task_group() as tasks:

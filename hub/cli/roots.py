@@ -9,7 +9,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 from pydantic import ValidationError
 
@@ -25,7 +25,7 @@ from hub.cli.options import (
 from hub.config.fallback import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot, Roots
-from hub.config.operator_roots import PathContext, operator_roots, projects_below
+from hub.config.operator_roots import FIT, PathContext, operator_roots, projects_below
 from hub.config.source.documents import is_inline
 from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
@@ -96,12 +96,7 @@ def _detect(options: Namespace) -> int:
         raise StartError(f"{top}: you may not read it", "Make it readable, or name another one.")
     found = list(projects_below(top))
     if options.json:
-        print(
-            json.dumps(
-                [{"path": str(one.path), "name": one.name, "marker": one.marker} for one in found],
-                indent=2,
-            )
-        )
+        print(json.dumps(to_builtins(found, enc_hook=str), indent=2))
     else:
         for one in found:
             _say(f"{one.path}  ({one.name}, {one.marker})")
@@ -124,12 +119,8 @@ def _list(options: Namespace) -> int:
             {"uri": root.uri, "name": root.name, "path": root.path}
             for root in effective.roots.roots
         ]
-        print(
-            json.dumps(
-                {"source": effective.source, "enforcing": effective.enforcing, "roots": entries},
-                indent=2,
-            )
-        )
+        told = {"source": effective.source, "enforcing": effective.enforcing, "roots": entries}
+        print(json.dumps(told, indent=2))
         return 0
     for root in effective.roots.roots:
         _say(f"{root.path}  ({root.name}, {effective.source})")
@@ -272,10 +263,7 @@ def _root(given: str, place: PathContext) -> Root:
     try:
         return place.root(_local(given, place.flavour))
     except (RootError, UriError) as exc:
-        why, fix = (
-            str(exc),
-            "Give a directory or file that you may read, and that is safe to share.",
-        )
+        why, fix = str(exc), FIT
         if why == INACCESSIBLE:
             why, fix = "there is no such file or directory", "Make it first, or correct the path."
         raise StartError(f"{given}: {why}", fix) from exc

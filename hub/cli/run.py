@@ -344,21 +344,16 @@ def _listener(host: str, port: int) -> socket.socket:
 
 
 def _no_listener(address: str, why: OSError) -> StartError:
-    by_make = os.environ.get("HUB_STARTED_BY") == "make run"
     if isinstance(why, socket.gaierror) or why.errno == errno.EADDRNOTAVAIL:
         fix = "Choose an address of this machine with --http, or in listen.host."
     else:
         fix = "Free the port, or choose another one with --http."
-    if by_make:
-        fix = f"Free the port, or choose another address: make run LISTEN={_next_to(address)}"
+    if os.environ.get("HUB_STARTED_BY") == "make run":
+        port = int(address.rpartition(":")[2])
+        another = port + 1 if port < LAST_PORT else port - 1
+        fix = f"Free the port, or choose another address: make run LISTEN=127.0.0.1:{another}"
     said = why.strerror if isinstance(why, socket.gaierror) else os.strerror(why.errno or 0)
     return StartError(f"{address}: {said}", fix)
-
-
-def _next_to(address: str) -> str:
-    """Return an address with another port, for an example."""
-    port = int(address.rpartition(":")[2])
-    return f"127.0.0.1:{port + 1 if port < LAST_PORT else port - 1}"
 
 
 def _url(host: str, port: int, path: str) -> str:

@@ -144,21 +144,14 @@ class Steps:
 
 @contextmanager
 def steps(*, is_silent: bool) -> Generator[Steps]:
-    """Show steps on stdout while the context is open; what is printed meanwhile goes above them.
-
-    `is_silent`: show nothing, as stdout gets JSON.
-    """
+    """Show steps on stdout, below what is printed meanwhile; nothing at all if `is_silent`."""
     if is_silent or not shows_colours(sys.stdout):
         yield Steps(is_silent=is_silent)
         return
     from rich.console import Console  # noqa: PLC0415 - slow to load, and not needed in a pipe
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415 - as above
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        TimeElapsedColumn(),
-    )
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=sys.stdout), transient=True) as shown:
         yield Steps(shown)
 
@@ -172,10 +165,7 @@ def is_terminal() -> bool:
 
 
 def agrees(question: str, *, is_yes: bool = False) -> bool:
-    """Return whether the user wants it; `is_yes`: said already, by `--yes`.
-
-    Raises: UsageError if there is nobody to ask.
-    """
+    """Return whether the user agrees (`is_yes`: has). Raises: UsageError without a terminal."""
     if is_yes:
         return True
     if not is_terminal():

@@ -18,29 +18,23 @@ from hub.config.fields import LoadContext
 from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.json_text import as_text
-from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
 from hub.config.source.yaml_text import flow, quoted, scalar
 from hub.legible import on_one_line
 
 _LOGIN: Final = "logins are not taken over: say `auth: oauth`, then `roots-hub login`"
+_APPROVAL: Final = "what runs without asking is your client's to decide"
+_APPROVALS: Final = ("autoApprove", "alwaysAllow", "default_tools_approval_mode", "approval_mode")
 _REASONS: Final[Mapping[str, str]] = {
-    "autoApprove": "what runs without asking is your client's to decide",
-    "alwaysAllow": "what runs without asking is your client's to decide",
-    "trust": "what runs without asking is your client's to decide",
-    "default_tools_approval_mode": "what runs without asking is your client's to decide",
-    "approval_mode": "what runs without asking is your client's to decide",
+    **dict.fromkeys(("trust", *_APPROVALS), _APPROVAL),
     "tools": "what is said of single tools (what runs without asking) is your client's",
-    "oauth": _LOGIN,
-    "auth": _LOGIN,
-    "scopes": _LOGIN,
-    "oauth_resource": _LOGIN,
-    "authProviderType": _LOGIN,
+    **dict.fromkeys(("oauth", "auth", "scopes", "oauth_resource", "authProviderType"), _LOGIN),
     "headersHelper": "the hub starts no program for headers; give it a token by `headers`",
     "envFile": "the hub reads no such file: write its variables into `env`",
     "dev": "it is for developing the server in the editor",
-    "sandbox": "the hub has a confinement of its own: `confine: auto`",
-    "sandboxEnabled": "the hub has a confinement of its own: `confine: auto`",
+    **dict.fromkeys(
+        ("sandbox", "sandboxEnabled"), "the hub has a confinement of its own: `confine: auto`"
+    ),
     "timeout": "its unit depends on the client; the hub's `timeout` is in seconds",
 }
 """Keys of clients that are not carried over, and why."""
@@ -127,14 +121,12 @@ def _named(
         name, server, needs = names.choose(source), one.server, []
         if not with_secrets:
             server, needs = hidden(name, server, variables)
-    needs = [replace(need, where=_where(source, need.path)) for need in needs]
+    at, theirs = source.entry.place, source.entry.theirs
+    wheres = (f"{source.path}: {spelled((*at, *theirs(need.path)))}" for need in needs)
+    needs = [replace(need, where=where) for need, where in zip(needs, wheres, strict=True)]
     known = {need.name for need in needs}
     needs += [need for need in variables_of(name, server) if need.name not in known]
     return CarriedServer(name, server, tuple(one.sources), tuple(one.notes), tuple(needs))
-
-
-def _where(source: FoundServer, path: Place) -> str:
-    return f"{source.path}: {spelled((*source.entry.place, *source.entry.theirs(path)))}"
 
 
 def _usable(found: FoundServer, context: LoadContext) -> ParsedConfig | str:
@@ -177,19 +169,14 @@ def _placed(server: ParsedConfig, directory: Path) -> ParsedConfig:
     for key in ("command", "cwd"):
         text = made.get(key)
         is_place = isinstance(text, str) and (key == "cwd" or bool({"/", "\\"} & set(text)))
-        if is_place and not _is_fixed(str(text)):
+        is_fixed = Path(str(text)).is_absolute() or PureWindowsPath(str(text)).is_absolute()
+        if is_place and not is_fixed and not str(text).startswith(("~", "${")):
             made[key] = str(directory / str(text))
     if isinstance(made.get("env"), dict):
         made["env"] = {key: as_text(one) for key, one in made["env"].items()}
     if isinstance(made.get("args"), list):
         made["args"] = [as_text(one) for one in made["args"]]
     return made
-
-
-def _is_fixed(path: str) -> bool:
-    """Return whether a path does not depend on a directory."""
-    is_absolute = Path(path).is_absolute() or PureWindowsPath(path).is_absolute()
-    return is_absolute or path.startswith(("~", "${"))
 
 
 def _identity(server: ParsedConfig) -> str:
@@ -277,10 +264,7 @@ def hub_yaml(
     folders: Sequence[str] = (),
     confine: str | None = None,
 ) -> str:
-    """Return the text of a config with these servers, for a file of this name.
-
-    `left` are named in comments.
-    """
+    """Return the text of a config of this name with these servers; `left` are named in comments."""
     head = _HEAD.format(name=on_one_line(shlex.quote(name)))
     places = _FOLDERS.format(folders=flow(list(folders))) if folders else _NO_FOLDERS
     lines = [head, places, "servers:"]
@@ -288,8 +272,10 @@ def hub_yaml(
         lines += _server(one, confine)
     if not servers:
         lines[-1] = "servers: {}"
-    rest = list(_left_out(left))
-    if rest:
+    others = (one for one in left if one.why != "the hub itself")
+    if rest := [
+        on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}") for one in others
+    ]:
         lines += ["# Not carried over:", *rest]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -318,9 +304,3 @@ def _member(key: str, value: object) -> Iterator[str]:
             yield f"      {scalar(name)}: {flow(one)}"
     else:
         yield f"    {key}: {flow(cast('object', value))}"
-
-
-def _left_out(left: Iterable[LeftServer]) -> Iterator[str]:
-    for one in left:
-        if one.why != "the hub itself":
-            yield on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}")

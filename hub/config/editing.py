@@ -22,7 +22,7 @@ from hub.config.own_files import record_path
 from hub.config.source import json_text, toml, yaml_text
 from hub.config.source.documents import Form, real_form
 from hub.config.source.json_text import read_json
-from hub.config.source.places import SyntaxMistakesError, awkward
+from hub.config.source.places import SyntaxMistakesError, awkward, value_at
 from hub.config.source.strict_yaml import MISREAD
 from hub.errors import StartError
 from hub.system.machine import Machine
@@ -67,10 +67,7 @@ _EDITORS: Final = {"json": json_text, "toml": toml, "yaml": yaml_text}
 
 
 def parsed(text: str, form: Form) -> dict[str, Any]:
-    """Return the value of a text; an empty one is an empty mapping.
-
-    Raises: ValueError if it cannot be parsed, or is no mapping.
-    """
+    """Return the value of a text, {} of an empty one. Raises: ValueError if it is no mapping."""
     form = real_form(text, form)
     if form == "json":
         found = read_json(text)
@@ -103,9 +100,7 @@ def alike(one: object, other: object) -> bool:
 
 def section_of(raw: Mapping[str, Any], section: Sequence[str]) -> dict[str, Any]:
     """Return the servers at a section of a parsed file; empty if there is no such section."""
-    found: Any = raw
-    for key in section:
-        found = cast("Mapping[str, Any]", found).get(key) if isinstance(found, dict) else None
+    found = value_at(raw, tuple(section))
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
@@ -128,14 +123,15 @@ def installed(  # noqa: PLR0913, PLR0917 - a text, a place in it, and what comes
     for one in taken:
         new = without_entry(new, form, section, one)
     new = with_entry(new, form, section, name, entry)
-    start, old, added = _difference(text, new)
+    start = in_common(text, new)
+    end = in_common(text[start:][::-1], new[start:][::-1])
     record = Installation(
         section=tuple(section),
         name=name,
         entry=dict(entry),
         start=start,
-        old=old,
-        new=added,
+        old=text[start : len(text) - end],
+        new=new[start : len(new) - end],
         after=digest(new),
         has_made_section=not _is_there(raw, section),
         moved=taken,
@@ -200,10 +196,7 @@ def _expected(text: str, form: Form, record: Installation) -> dict[str, Any]:
 
 
 def with_entry(text: str, form: Form, section: Sequence[str], name: str, value: ClientEntry) -> str:
-    """Return the text with one more entry.
-
-    Raises: ConfigError if the text cannot be changed safely.
-    """
+    """Return the text with one more entry. Raises: ConfigError if that cannot be done safely."""
     expected = copy.deepcopy(parsed(text, form))
     around: dict[str, Any] = expected
     for key in section:
@@ -238,19 +231,7 @@ def _is(text: str, form: Form, expected: Mapping[str, Any]) -> bool:
 
 
 def _is_there(raw: Mapping[str, Any], section: Sequence[str]) -> bool:
-    found: Any = raw
-    for key in section:
-        if not isinstance(found, dict) or key not in found:
-            return False
-        found = cast("dict[str, Any]", found)[key]
-    return True
-
-
-def _difference(old: str, new: str) -> tuple[int, str, str]:
-    """Return the one place where two texts differ: its start, and what each has there."""
-    start = in_common(old, new)
-    end = in_common(old[start:][::-1], new[start:][::-1])
-    return start, old[start : len(old) - end], new[start : len(new) - end]
+    return section[-1] in section_of(raw, section[:-1])
 
 
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:
@@ -284,10 +265,7 @@ class InstallRecord:
             return None
 
     def set(self, path: Path, made: Installation | None) -> None:
-        """Remember what was installed into a file; None forgets it.
-
-        Raises: StartError if the record cannot be written.
-        """
+        """Remember what was installed into a file; None forgets it. Raises: StartError."""
         value = None if made is None else cast("Json", msgspec.to_builtins(made))
         try:
             self._state.write(_key(path), value)

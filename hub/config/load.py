@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
+from operator import eq
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -32,6 +33,11 @@ from hub.values import UNNAMED, ServerName, object_or_empty
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
+_NO_AUTH: Final = (
+    "there is no listen.auth, and no other tokens have scopes",
+    "Write the issuers of tokens there, or take the key out.",
+)
+
 ServerModel: TypeAlias = StdioServer | RemoteServer
 
 
@@ -44,10 +50,7 @@ class Loaded(Struct, frozen=True):
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path.
-
-    Raises: ConfigError if `--config` is empty, as a variable may be that is not set.
-    """
+    """Return `--config`, else `HUB_CONFIG`, else None. Raises: ConfigError for an empty option."""
     if option is not None and not option.strip():
         raise ConfigError("--config", "is empty", "Name a file: --config FILE.")
     return option or environment.get("HUB_CONFIG", "").strip() or None
@@ -79,12 +82,7 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
 
 
 def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
-    """Return the keys of `listen` that say who is let in, whatever else is wrong in a hub.yaml.
-
-    A key that is wrong itself is left out.
-
-    Raises: ConfigError if the text cannot be read.
-    """
+    """Return what `listen` says, without a mistake, of who is let in. Raises: ConfigError."""
     document = read(source, context.directory)
     listen = cast("object", document.raw.get("listen", {}))
     if not isinstance(listen, dict) or client_config(document, context) is not None:
@@ -103,7 +101,7 @@ def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
 def server_problems(name: str, server: ParsedConfig, context: LoadContext) -> list[Problem]:
     """Return what is wrong with a server in hub.yaml's shape; empty if it can be used."""
     made = _server(name, server, context)
-    return [] if isinstance(made, StdioServer | RemoteServer) else made
+    return made if isinstance(made, list) else []
 
 
 def is_own_config(source: str, context: LoadContext) -> bool:
@@ -116,18 +114,15 @@ def is_own_config(source: str, context: LoadContext) -> bool:
 def config_from_command(
     argv: Sequence[str], context: LoadContext, *, environment: Inherits = "default"
 ) -> HubConfig:
-    """Return a config with one server, which `argv` starts; its name comes from the program.
-
-    Raises: ConfigError if a placeholder in `argv` is wrong or not set.
-    """
+    """Return a config with one server, named by its program. Raises: ConfigError."""
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
     server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
     config = HubConfig(version=1)
     made = _server(name, server, context)
-    if isinstance(made, StdioServer | RemoteServer):
-        return config.model_copy(update={"servers": {name: made}})
-    raise ConfigError.of([Fault(in_command(one.path), one.what, one.fix) for one in made])
+    if isinstance(made, list):
+        raise ConfigError.of([Fault(in_command(one.path), one.what, one.fix) for one in made])
+    return config.model_copy(update={"servers": {name: made}})
 
 
 def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> HubConfig:
@@ -143,7 +138,8 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
     except ValidationError as error:
         found = [*problems_in(error)]
         if isinstance(servers, dict):
-            found += _all_problems(cast("ParsedConfig", servers), context)
+            for name, server in cast("ParsedConfig", servers).items():
+                found += server_problems(name, server, context)
         found.sort(key=lambda problem: document.position(problem.path))
         raise ConfigError.of([_fault(document, problem) for problem in found]) from None
     try:
@@ -154,7 +150,9 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
         raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
-    faults = [*_profile_faults(made), *_scope_faults(made)]
+    # No token can have scopes then.
+    scopes = made.particular_scopes() if made.listen.auth is None else ()
+    faults = [*_profile_faults(made), *(made.fault(at, *_NO_AUTH) for at, _ in scopes)]
     if faults:
         raise ConfigError.of(faults)
     return made
@@ -200,13 +198,6 @@ def _another_programs(raw: ParsedConfig) -> Problem | None:
 
 def _fault(document: Document, problem: Problem) -> Fault:
     return document.fault(problem.path, problem.what, problem.fix, of_key=problem.of_key)
-
-
-def _all_problems(servers: ParsedConfig, context: LoadContext) -> Iterator[Problem]:
-    for name, server in servers.items():
-        made = _server(name, server, context)
-        if not isinstance(made, StdioServer | RemoteServer):
-            yield from made
 
 
 def _server(name: str, raw: object, context: LoadContext) -> ServerModel | list[Problem]:
@@ -271,17 +262,10 @@ class _Servers:
         self._context = replace(context, is_clients=client is not None)
 
     def config(self, config: HubConfig) -> HubConfig:
-        """Return `config` with the servers of the document.
-
-        Raises: ConfigError if none can be used, or if there is a mistake in a hub.yaml.
-        """
-        servers: dict[str, ServerModel] = {}
-        wrong: dict[str, list[Problem]] = {}
-        for name, made in self._made():
-            if isinstance(made, StdioServer | RemoteServer):
-                servers[name] = made
-            else:
-                wrong[name] = made
+        """Return `config` with these servers. Raises: ConfigError; at any mistake of a hub.yaml."""
+        made = dict(self._made())
+        servers = {name: one for name, one in made.items() if not isinstance(one, list)}
+        wrong = {name: one for name, one in made.items() if isinstance(one, list)}
         problems = [problem for found in wrong.values() for problem in found]
         is_fatal = self._client is None and not all(one.is_outside for one in problems)
         if is_fatal or (problems and not servers):
@@ -335,44 +319,29 @@ class _Servers:
         return (*entry.place, *entry.theirs(path[2:]))
 
 
-def _scope_faults(config: HubConfig) -> Iterator[Fault]:
-    """Yield where servers and tools need scopes that no token can have."""
-    what = "there is no listen.auth, and no other tokens have scopes"
-    fix = "Write the issuers of tokens there, or take the key out."
-    for at, _ in config.particular_scopes() if config.listen.auth is None else ():
-        yield config.fault(at, what, fix)
-
-
 def _profile_faults(config: HubConfig) -> Iterator[Fault]:
     """Yield where a profile names a server or a token that is not in the config."""
     servers = [*config.servers, *(one.name for one in config.left_out)]
     tokens = [UNNAMED, *(one.name for one in config.listen.tokens)]
-    for at, glob in _named_servers(config):
-        if not any(fnmatchcase(one, glob) for one in servers):
-            yield _unknown(config, at, "server", glob, servers)
-    for at, token in _named_tokens(config):
-        if token not in tokens:
-            yield _unknown(config, at, "token", token, tokens)
+    for at, kind, name in _named(config):
+        known = servers if kind == "server" else tokens
+        is_like = fnmatchcase if kind == "server" else eq
+        if not any(is_like(one, name) for one in known):
+            # No likely name is proposed: another token of nearly the same name is another person's.
+            fix = f"Take it out, or write one of these: {', '.join(known)}."
+            yield config.fault(at, f"there is no {kind} {name}", fix)
 
 
-def _named_servers(config: HubConfig) -> Iterator[tuple[Path, str]]:
+def _named(config: HubConfig) -> Iterator[tuple[Path, str, str]]:
+    """Yield what profiles name: its place, whether it is a server or a token, and its name."""
     for name, profile in config.profiles.items():
+        at: Path = ("profiles", name)
         for index, glob in enumerate(profile.servers):
-            yield ("profiles", name, "servers", index), glob
+            yield (*at, "servers", index), "server", glob
         for key, globs in (("allow", profile.tools.allow), ("deny", profile.tools.deny)):
             for index, glob in enumerate(globs):
                 if "/" in glob:
-                    yield ("profiles", name, "tools", key, index), glob.partition("/")[0]
-
-
-def _named_tokens(config: HubConfig) -> Iterator[tuple[Path, str]]:
-    for name, profile in config.profiles.items():
+                    yield (*at, "tools", key, index), "server", glob.partition("/")[0]
         for match, one in enumerate(profile.match or ()):
             for index, token in enumerate(one.tokens):
-                yield ("profiles", name, "match", match, "tokens", index), token
-
-
-def _unknown(config: HubConfig, at: Path, what: str, name: str, known: Collection[str]) -> Fault:
-    # No likely name is proposed: another token of nearly the same name is another person's.
-    fix = f"Take it out, or write one of these: {', '.join(known)}."
-    return config.fault(at, f"there is no {what} {name}", fix)
+                yield (*at, "match", match, "tokens", index), "token", token

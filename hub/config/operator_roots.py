@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -28,6 +29,8 @@ from hub.roots.roots import (
 
 MARKERS = (".git", "package.json", "Cargo.toml", "pyproject.toml", "pom.xml", "build.gradle")
 WORKSPACE = ".code-workspace"
+FIT: Final = "Give a directory or file that you may read, and that is safe to share."
+"""What to do about a path that can be no root."""
 MAX_DEPTH = 4
 """How many levels of directories below the start are searched."""
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "target", "build", "dist", "__pycache__"})
@@ -101,10 +104,7 @@ class PathContext(Struct, frozen=True):
     is_shared: bool = False
 
     def resolved(self, path: str) -> str:
-        """Return a path with links followed. A relative path starts at the working directory.
-
-        Raises: PathError if it cannot be followed.
-        """
+        """Return a path, from the working directory, with links followed. Raises: PathError."""
         return resolve(path, cwd=self.directory, links=self.links, flavour=self.flavour)
 
     def full(self, path: str) -> str:
@@ -112,10 +112,7 @@ class PathContext(Struct, frozen=True):
         return os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
 
     def root(self, path: str, name: str | None = None) -> Root:
-        """Return the root at `path`. A relative path starts at the working directory.
-
-        Raises: RootError if it cannot be a root or may not be read.
-        """
+        """Return the root at `path`, from the working directory. Raises: RootError."""
         if not path:
             raise RootError("an empty path names nothing")
         if (meant := path_meant(path)) is not None:
@@ -188,10 +185,7 @@ def _required(paths: Iterable[str], what: str, place: PathContext) -> Iterable[R
         try:
             yield place.root(path)
         except RootError as exc:
-            why, fix = (
-                str(exc),
-                "Give a directory or file that you may read, and that is safe to share.",
-            )
+            why, fix = str(exc), FIT
             if why == INACCESSIBLE and not os.path.lexists(full := place.full(path)):
                 why, fix = f"there is no {full}", "Make it, or name a folder that is there."
             raise StartError(f"{what} {path}: {why}", fix) from exc

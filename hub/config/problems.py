@@ -32,6 +32,11 @@ Words: TypeAlias = tuple[str, str]
 """What is wrong, and the remedy."""
 
 
+_NO_VERSION: Final = (
+    "Write `version: 1` as the first line. Other programs' files have `mcpServers`."
+)
+
+
 class Problem(Struct, frozen=True):
     """One mistake in a config, at a path; `of_key`: the key is wrong, not its value.
 
@@ -89,7 +94,8 @@ def _problem(details: ErrorDetails) -> Problem:
         return Problem(path, "unknown key", _for_unknown(path), of_key=True)
     if kind == "missing":
         *around, key = path
-        return Problem(tuple(around), f"{key} is missing", _for_missing(str(key)))
+        fix = _NO_VERSION if key == "version" else f"Write `{key}: ...` here."
+        return Problem(tuple(around), f"{key} is missing", fix)
     if cause is not None:
         fix = getattr(cause, "fix", None) or "Correct it."
         return Problem(path, str(cause), fix, of_key, bool(getattr(cause, "is_outside", False)))
@@ -109,18 +115,10 @@ def _path(loc: tuple[str | int, ...]) -> tuple[Path, bool]:
     return tuple(part for part in path if part != "[key]"), of_key
 
 
-def _for_missing(key: str) -> str:
-    if key == "version":
-        return "Write `version: 1` as the first line. Other programs' files have `mcpServers`."
-    return f"Write `{key}: ...` here."
-
-
 _FOREIGN: Final[Mapping[str, str]] = {
     "type": "Leave it out: `command` or `url` tells the transport (SSE: `transport: sse`).",
-    "disabled": "To disable a server, comment it out.",
-    "enabled": "To disable a server, comment it out.",
-    "envFile": "Write its variables into `env`.",
-    "env_file": "Write its variables into `env`.",
+    **dict.fromkeys(("disabled", "enabled"), "To disable a server, comment it out."),
+    **dict.fromkeys(("envFile", "env_file"), "Write its variables into `env`."),
     "mcpServers": "Write `servers`, or take `version` out of another program's file.",
 }
 """Advice for keys of other programs' configs that hub.yaml does not have."""
@@ -180,9 +178,6 @@ def _for_nothing(key: str, path: Path) -> str:
     return f"Write a value for `{key}`, or take the key out."
 
 
-_Explain: TypeAlias = "Callable[[ErrorDetails, str, Path], Words]"
-
-
 def _words(details: ErrorDetails, path: Path) -> Words:
     kind = details["type"]
     key = next((part for part in reversed(path) if isinstance(part, str)), "it")
@@ -211,14 +206,12 @@ def _number(details: ErrorDetails, key: str, path: Path) -> Words:
     return what, f"Write a number, such as `{key}: {example_at(path)}`."
 
 
+_BOUNDS: Final = {"gt": "more than", "ge": "at least", "le": "at most", "lt": "less than"}
+
+
 def _bound(details: ErrorDetails, key: str, path: Path) -> Words:
     bounds = details.get("ctx", {})
-    for word, said in (
-        ("gt", "more than"),
-        ("ge", "at least"),
-        ("le", "at most"),
-        ("lt", "less than"),
-    ):
+    for word, said in _BOUNDS.items():
         if word in bounds:
             limit = f"{bounds[word]:g}"
             what = f"must be {said} {limit}"
@@ -299,11 +292,9 @@ def _either(choices: list[str]) -> str:
     return f"{', '.join(most)} or {last}" if most else last
 
 
-def _short(details: ErrorDetails, key: str, path: Path) -> Words:
-    return "is empty", "Write a text." if path[:1] != ("servers",) else "Write a name."
-
-
-def _long(details: ErrorDetails, key: str, path: Path) -> Words:
+def _length(details: ErrorDetails, key: str, path: Path) -> Words:
+    if details["type"] == "string_too_short":
+        return "is empty", "Write a text." if path[:1] != ("servers",) else "Write a name."
     limit = details.get("ctx", {}).get("max_length", 64)
     return f"is longer than {limit} characters", "Write a shorter one."
 
@@ -317,11 +308,7 @@ def _pattern(details: ErrorDetails, key: str, path: Path) -> Words:
 
 def _misspelt_way(server: object) -> tuple[str, str] | None:
     """Return a key of a server that probably stands for `command` or `url`, and that word."""
-    keys = (
-        [str(name) for name in cast("Mapping[Any, Any]", server)]
-        if isinstance(server, dict)
-        else []
-    )
+    keys = list(map(str, cast("Mapping[Any, Any]", server))) if isinstance(server, dict) else []
     if "command" in keys or "url" in keys:
         return None
     pairs = ((name, likely_key(name, ("command", "url"))) for name in keys)
@@ -365,18 +352,16 @@ def _one_way(details: ErrorDetails, key: str, path: Path) -> Words:
     return "has no command and no url", "Give it either a `command` or a `url`."
 
 
-_EXPLAINED: Final[Mapping[str, _Explain]] = {
-    **dict.fromkeys(("int_type", "int_from_float", "int_parsing", "float_type"), _number),
-    "finite_number": _number,
+_EXPLAINED: Final[Mapping[str, Callable[[ErrorDetails, str, Path], Words]]] = {
+    **dict.fromkeys(("int_type", "int_from_float", "int_parsing"), _number),
+    **dict.fromkeys(("float_type", "finite_number"), _number),
     **dict.fromkeys(("greater_than", "greater_than_equal", "less_than", "less_than_equal"), _bound),
     "bool_type": _flag,
     "string_type": _text,
     "tuple_type": _list,
     **dict.fromkeys(("dict_type", "mapping_type", "model_type", "model_attributes_type"), _mapping),
-    "literal_error": _choice,
-    "enum": _choice,
-    "string_too_short": _short,
-    "string_too_long": _long,
+    **dict.fromkeys(("literal_error", "enum"), _choice),
+    **dict.fromkeys(("string_too_short", "string_too_long"), _length),
     "string_pattern_mismatch": _pattern,
     "one_way": _one_way,
 }

@@ -13,27 +13,18 @@ from hub.config.source.documents import ParsedConfig
 from hub.config.source.places import Path
 
 _SYNONYMS: Final[Mapping[str, str]] = {
-    "cmd": "command",
-    "exec": "command",
-    "program": "command",
-    "arguments": "args",
-    "argv": "args",
-    "envs": "env",
-    "environ": "env",
-    "environmentvariables": "env",
-    "uri": "url",
-    "endpoint": "url",
-    "serverurl": "url",
-    "httpurl": "url",
-    "workdir": "cwd",
-    "workingdir": "cwd",
-    "workingdirectory": "cwd",
-    "directory": "cwd",
-    "mcpservers": "servers",
-    "contextservers": "servers",
-    "bind": "host",
-    "address": "host",
-    "startuptimeout": "start_timeout",
+    word: key
+    for key, words in {
+        "command": ("cmd", "exec", "program"),
+        "args": ("arguments", "argv"),
+        "env": ("envs", "environ", "environmentvariables"),
+        "url": ("uri", "endpoint", "serverurl", "httpurl"),
+        "cwd": ("workdir", "workingdir", "workingdirectory", "directory"),
+        "servers": ("mcpservers", "contextservers"),
+        "host": ("bind", "address"),
+        "start_timeout": ("startuptimeout",),
+    }.items()
+    for word in words
 }
 """Words that other programs have for keys of the hub, without `_` and in lower case."""
 

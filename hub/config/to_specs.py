@@ -48,11 +48,9 @@ class UsableServers(Struct, frozen=True):
 
 
 def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
-    """Return the configured servers, in the config's order.
+    """Return the configured servers, in the config's order. Raises: ConfigError.
 
     A filesystem server with a directory in its arguments that may not be shared is left out.
-
-    Raises: ConfigError if a path in the config is not usable, or if no server is.
     """
     rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
     inheritance = Inheritance(config, place)
@@ -247,10 +245,7 @@ def _policy(
 def access_rules(
     entries: Sequence[AccessAt], at: Path, place: PathContext, fault: FaultAt
 ) -> tuple[AccessRule, ...]:
-    """Return the rules that `entries` make, which are at `at` in the config.
-
-    Raises: ConfigError if a path cannot be followed.
-    """
+    """Return the rules of `entries`, which are at `at`. Raises: ConfigError if a path is unfit."""
     rules: list[AccessRule] = []
     for index, entry in enumerate(entries):
         try:
@@ -294,10 +289,7 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
 
 
 def narrowed(made: Configured, config: HubConfig, name: str, place: PathContext) -> Configured:
-    """Return what is left of `made`, which comes from `config`, for the clients of a profile.
-
-    Raises: ConfigError if a path of the profile cannot be used.
-    """
+    """Return what is left of `made`, of `config`, for a profile's clients. Raises: ConfigError."""
     profile = config.profiles[name]
     return replace(
         made,
@@ -337,6 +329,8 @@ def _has(profile: Profile, server: ServerName) -> bool:
 
 def _narrowed_spec(spec: ServerSpec, profile: Profile, rules: Sequence[AccessRule]) -> ServerSpec:
     policy = _narrowed_policy(spec.policy, profile, rules)
+    deny = (*spec.offer.deny, *globs_for(spec.name, profile.tools.deny))
+    only = globs_for(spec.name, profile.tools.allow)
     return replace(
         spec,
         policy=policy,
@@ -344,16 +338,9 @@ def _narrowed_spec(spec: ServerSpec, profile: Profile, rules: Sequence[AccessRul
             tool: replace(own, policy=_narrowed_policy(own.policy, profile, rules))
             for tool, own in spec.tool_policies.items()
         },
-        offer=_narrowed_offer(spec, profile),
+        offer=replace(spec.offer, deny=deny, only=only),
         confined_by=spec.policy if spec.share == "all" else None,
     )
-
-
-def _narrowed_offer(spec: ServerSpec, profile: Profile) -> Offer:
-    allow, deny = (
-        globs_for(spec.name, globs) for globs in (profile.tools.allow, profile.tools.deny)
-    )
-    return replace(spec.offer, deny=(*spec.offer.deny, *deny), only=allow)
 
 
 def globs_for(server: ServerName, globs: Sequence[str]) -> tuple[str, ...]:

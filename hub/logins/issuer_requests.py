@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote_plus
 
 import anyio
@@ -22,6 +22,7 @@ from hub.logins.login import Login, RegisteredClient
 from hub.protocol.http_headers import is_private
 from hub.system.connecting import web_client
 
+StructT = TypeVar("StructT", bound=Struct)
 TIMEOUT: Final = 10.0
 """Seconds that an authorization server may take."""
 OK: Final = 200
@@ -37,6 +38,14 @@ class _Error(Struct, frozen=True):
     error: str = ""
 
 
+def read_as(kind: type[StructT], body: bytes) -> StructT:
+    """Return what a JSON document says of a kind's fields; without any if it is not of the kind."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        return kind()
+
+
 class IssuerAnswer(Struct, frozen=True):
     """What an authorization server answered; the body may have tokens."""
 
@@ -49,10 +58,7 @@ class IssuerAnswer(Struct, frozen=True):
     @property
     def error(self) -> str:
         """The error code (RFC 6749, section 5.2), fit to be shown; empty without one."""
-        try:
-            found = msgspec.json.decode(self.body, type=_Error).error
-        except msgspec.MsgspecError:
-            return ""
+        found = read_as(_Error, self.body).error
         return found if found.isascii() and found.isprintable() and len(found) <= _LONGEST else ""
 
 
@@ -62,10 +68,7 @@ async def posted(
     client: RegisteredClient,
     http: httpx2.AsyncClient | None = None,
 ) -> IssuerAnswer:
-    """Post a form to an authorization server as its client, and return the answer.
-
-    Raises: NoAnswerError.
-    """
+    """Return an authorization server's answer to a form of its client. Raises: NoAnswerError."""
     headers, whole = _identified(client, form)
     try:
         request = httpx2.Request("POST", url, data=whole, headers=headers)
@@ -137,10 +140,7 @@ class _Tokens(Struct, frozen=True):
 
 
 async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = None) -> Login:
-    """Return the login with a new access token. It goes to the token endpoint alone.
-
-    Raises: LoginEndedError, RenewalFailedError.
-    """
+    """Return the login with a new access token. Raises: LoginEndedError, RenewalFailedError."""
     if login.refresh_token is None:
         raise LoginEndedError("there is no refresh token")
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}

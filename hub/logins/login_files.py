@@ -21,6 +21,7 @@ from typing import Final
 import anyio
 import msgspec
 from anyio import to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.errors import StartError
@@ -51,21 +52,20 @@ AGAIN: Final = 0.02
 """Seconds between two attempts to lock a login."""
 
 
-class KeyFile:
+class KeyFile(Struct, frozen=True):
     """A key in a file of its user alone; `for_writing` makes one if there is none.
 
     Raises in all methods, as `KeyringKey` does: OSError, SecretError.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    path: Path
 
     def candidates(self, given_up: Event) -> Iterator[bytes]:
         """Yield the keys that a login may have been sealed by, the likeliest first."""
-        yield secret_in(self._path)
+        yield secret_in(self.path)
 
     def for_writing(self) -> bytes:
-        return secret_in(self._path)
+        return secret_in(self.path)
 
 
 class KeyringKey:
@@ -89,19 +89,15 @@ class KeyringKey:
     def for_writing(self) -> bytes:
         if self._known is None:
             private_directory(self._directory)
+            given_up = Event()
             with alone_in(self._directory):
-                self._known = _found_or_made()
+                self._known = _found(given_up)
+                if self._known is None:
+                    put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), given_up)
+                    self._known = _found(given_up)
+            if self._known is None:
+                raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
         return self._known
-
-
-def _found_or_made() -> bytes:
-    given_up = Event()
-    if (found := _found(given_up)) is not None:
-        return found
-    put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), given_up)
-    if (found := _found(given_up)) is None:
-        raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
-    return found
 
 
 def _found(given_up: Event) -> bytes | None:

@@ -173,10 +173,7 @@ class LoginRuns:
         return self._runs.get((url, owner))
 
     def found(self, url: str, owner: str) -> None:
-        """Tell `kept` that a call has found a login while one is under way.
-
-        Its process may have kept it, and not said so yet.
-        """
+        """Tell `kept` of a login that a call has found: its process may not have told it yet."""
         run = self._runs.get((url, owner))
         if run is not None and not run.is_found:
             run.is_found = True
@@ -206,10 +203,7 @@ class LoginRuns:
         return run
 
     def begin(self, order: LoginOrder) -> LoginRun:
-        """Return the owner's login under way at a server; begin it if there is none.
-
-        Raises: TooManyLoginsError.
-        """
+        """Return the owner's login under way, begun if need be. Raises: TooManyLoginsError."""
         run = self.wanted(order.url, order.owner)
         if run.order is None:
             self._check_places(order.owner)
@@ -243,11 +237,7 @@ class LoginRuns:
 
     async def _run(self, order: LoginOrder, run: LoginRun) -> None:
         process = await anyio.open_process(
-            _PROGRAM,
-            env=dict(self._environment),
-            cwd="/",
-            stderr=DEVNULL,
-            start_new_session=True,
+            _PROGRAM, env=dict(self._environment), cwd="/", stderr=DEVNULL, start_new_session=True
         )
         try:
             if process.stdin is not None:

@@ -51,10 +51,7 @@ class SecretError(HubError):
 
 
 def value_in(content: bytes, source: str) -> str:
-    """Return the value in what was read from `source`: without the newline at its end.
-
-    Raises: SecretError if it is empty, too large or no text.
-    """
+    """Return the value in what was read, without the last newline. Raises: SecretError if unfit."""
     if len(content) > MAX_BYTES:
         raise SecretError(f"{source} has more than 64 KiB", "Name the secret alone.")
     try:
@@ -72,12 +69,10 @@ def value_in(content: bytes, source: str) -> str:
 
 
 def within(seconds: float, work: Callable[[], T], given_up: Event) -> T:
-    """Return what `work` returns, or raise what it raises.
+    """Return what `work` returns, or raise what it raises. Raises: TimeoutError.
 
     It runs in a thread of its own, which keeps no process alive. `given_up` is set once nobody
     waits for it any more.
-
-    Raises: TimeoutError if it takes longer than `seconds`, or is given up.
     """
     outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
     in_daemon_thread(work, "secret", outcomes.put)
@@ -100,10 +95,7 @@ log = structlog.stdlib.get_logger(__name__)
 
 
 def file_value(path: str) -> str:
-    """Return the content of a file. It may be a link, but must lead to a regular file.
-
-    Raises: SecretError.
-    """
+    """Return the content of a regular file, or of one that a link leads to. Raises: SecretError."""
     try:
         number = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -174,10 +166,7 @@ class SecretReader:
     async def values(
         self, at: str, wanted: Mapping[str, SecretText], environment: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return the values of `wanted`, texts by key; `at` is their place in the config.
-
-        Raises: ChildError with the first that cannot be read.
-        """
+        """Return texts' values by key; `at` is their place in the config. Raises: ChildError."""
         given_up = Event()
 
         def read() -> dict[str, str]:
@@ -224,10 +213,7 @@ def command_value(
     given_up: Event,
     limit: float = COMMAND_LIMIT,
 ) -> str:
-    """Return what a command prints on stdout.
-
-    Raises: SecretError if it cannot be started, fails, takes too long or prints no fit value.
-    """
+    """Return what a command prints on stdout. Raises: SecretError if it fails, or prints none."""
     source = f"the command {argv[0]!r}"
     process = _started(argv, directory, environment)
     try:
@@ -357,10 +343,7 @@ def keyring_value(service: str, user: str, given_up: Event, *, limit: float = KE
 def find_in_keyring(
     service: str, user: str, given_up: Event, *, limit: float = KEYRING_LIMIT
 ) -> str | None:
-    """Return a password from the user's keyring; None if it has none of that name.
-
-    Raises: SecretError.
-    """
+    """Return a password from the user's keyring; None if it has no such. Raises: SecretError."""
     return _asked("read", lambda keyring: keyring.get_password(service, user), given_up, limit)
 
 

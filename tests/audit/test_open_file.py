@@ -66,7 +66,8 @@ def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path) -> None:
         path.symlink_to(elsewhere)
         audit.write(REFUSAL)
     assert not elsewhere.exists()
-    assert [(entry["event"], entry["lines"]) for entry in logs] == [("audit lines lost", 1)]
+    told = [(entry["event"], entry["file"], entry["lines"]) for entry in logs]
+    assert told == [("audit lines lost", str(path), 1)]
 
 
 def test_a_link_with_the_name_of_the_rotated_file_is_replaced(tmp_path: Path) -> None:

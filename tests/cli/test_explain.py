@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hub.cli import explain
 from hub.errors import ConfigError, RouteError, StartError
@@ -33,10 +34,10 @@ def test_a_refused_call_is_explained_reading_by_reading(
     arguments = '{"path": "%2e%2e", "text": "x"}'
     assert run("files.read", "--arguments", arguments, "--root", f"{tree}/project") == 1
     lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
-    outside = "outside the allowed roots boundaries"
+    outside, uri = "outside the allowed roots boundaries", (tree / "project").as_uri()
     assert lines == [
         "files.read: refused",
-        f"Access denied: Path '%2e%2e' is {outside}. Current roots: [\"file://{tree}/project\"]",
+        f"Access denied: Path '%2e%2e' is {outside}. Current roots: [\"{uri}\"]",
         "",
         "/path (path: 'path' is a word for a path)",
         f'"%2e%2e" as given {tree}/project/%2e%2e fine',
@@ -94,7 +95,8 @@ def test_without_a_config_a_call_is_judged_as_it_would_be_made(
     monkeypatch.chdir(tree / "project")
     outside = ("files.read_file", "--arguments", json.dumps({"path": f"{tree}/other"}))
     assert run(*outside) == 1
-    assert f'Current roots: ["file://{tree}/project"]' in capsys.readouterr().out
+    uri = (tree / "project").as_uri()
+    assert f'Current roots: ["{uri}"]' in capsys.readouterr().out
     assert run("files.read_file", "--arguments", '{"path": "a.txt"}') == 0
     assert run(*outside, "--root", str(tree)) == 0
     monkeypatch.setenv("HUB_ROOTS", str(tree))
@@ -226,6 +228,12 @@ PERMISSIONS: list[tuple[dict[str, Any], list[str], dict[str, Any], list[str]]] =
         ["servers.files.guard.refuse_options"],
     ),
     (
+        {"roots": {"fallback": ["TOP/t m p/a"]}},
+        [],
+        {"path": "TOP/t m p/b/c.md"},
+        ["roots.fallback"],
+    ),
+    (
         {"roots": {"fallback": ["TOP"]}, "guard": {"symlinks": "deny"}},
         [],
         {"path": "TOP/link"},
@@ -244,6 +252,9 @@ def test_the_changes_that_are_named_let_the_call_pass(  # noqa: PLR0913, PLR0917
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tree / "link").symlink_to("docs")
+    (tree / "t").mkdir()
+    for name in ("a", "b"):
+        (tree / "t m p" / name).mkdir(parents=True)
     raw = {"version": 1, "servers": {"files": {"command": "x"}}, **config}
     filled = json.loads(json.dumps([raw, given, arguments]).replace("TOP", str(tree)))
     setup = Setup(filled[0], filled[1])
@@ -260,6 +271,14 @@ def test_the_changes_that_are_named_let_the_call_pass(  # noqa: PLR0913, PLR0917
     code, changes = explained(setup)
     assert (code, [change.partition(": ")[0] for change in changes]) == (1, keys)
     assert explained(setup.after(changes)) == (0, [])
+
+
+def test_a_change_that_is_only_tried_is_not_warned_of(tree: Path) -> None:
+    raw = {"version": 1, "servers": {"files": {"command": "x"}}, "roots": {"fallback": [str(tree)]}}
+    given = ("--config", json.dumps(raw), "--arguments", '{"path": "/etc/hosts"}')
+    with capture_logs() as logs:
+        assert run("files.read", *given) == 1
+    assert logs == []
 
 
 def test_what_nothing_allows_is_said_to_be_so(

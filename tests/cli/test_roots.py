@@ -127,7 +127,7 @@ def test_the_roots_in_force_are_listed_with_their_source(
     assert json.loads(capsys.readouterr().out) == {
         "source": "HUB_ROOTS",
         "enforcing": True,
-        "roots": [{"uri": f"file://{path}", "name": "lib", "path": path}],
+        "roots": [{"uri": Path(path).as_uri(), "name": "lib", "path": path}],
     }
 
 

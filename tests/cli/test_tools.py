@@ -89,9 +89,10 @@ def test_a_call_goes_through_the_whole_hub(
     assert run("call", name, *given, json.dumps({"path": f"{tree}/project/a.txt"})) == 0
     assert capsys.readouterr().out == "x\n"
     assert run("call", name, *given, '{"path": "/etc/passwd"}') == 1
+    uri = (tree / "project").as_uri()
     assert capsys.readouterr().out == (
         "Access denied: Path '/etc/passwd' is outside the allowed roots boundaries. "
-        f'Current roots: ["file://{tree}/project"]\n'
+        f'Current roots: ["{uri}"]\n'
     )
     verdicts = [json.loads(line)["verdict"] for line in audit.read_text().splitlines()]
     assert verdicts == ["admitted", "refused"]

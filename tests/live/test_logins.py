@@ -17,7 +17,7 @@ import pytest
 from hub.logins.issuer_requests import LoginEndedError, renewed
 from hub.logins.login_files import LoginFiles
 from tests.kit.keyrings import FileKeyring
-from tests.kit.warm import WARM_HUB, AnyProcess, popen, ran
+from tests.kit.warm import ROOTS_HUB, WARM_HUB, AnyProcess, popen, ran
 from tests.live.programs import (
     SOON,
     SharedFolders,
@@ -55,10 +55,10 @@ def remote(tmp_path: Path, resource: str, issuer: str) -> Generator[str]:
 
 @contextmanager
 def logging_in(
-    config: str, *options: str, env: dict[str, str] | None = None
+    config: str, *options: str, env: dict[str, str] | None = None, hub: str = WARM_HUB
 ) -> Generator[tuple[AnyProcess, str]]:
     """Run `roots-hub login far`, and yield it with the first address that it shows."""
-    command = [WARM_HUB, "login", "far", "--config", config, *(options or ["--no-browser"])]
+    command = [hub, "login", "far", "--config", config, *(options or ["--no-browser"])]
     with popen(
         command,
         env=environment(**(env or {})),
@@ -130,6 +130,24 @@ async def test_a_person_logs_in_and_the_hub_calls_the_server(
         assert json.loads(await call(client, "remember", text="1")) == ["1"]
     assert run("logout", "far", "--config", config).returncode == 0
     assert "nobody is logged in" in run("login", "--config", config).stdout
+
+
+def test_the_installed_command_logs_in_and_out(tmp_path: Path, remote: str, issuer: str) -> None:
+    """It loads the SDK's client itself: the other tests fork a process that has done so."""
+    config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
+    with logging_in(config, hub=ROOTS_HUB) as (running, url):
+        assert "You are logged in" in httpx2.get(browse(url, "anna")).text
+    assert running.returncode == 0
+
+    def said(*arguments: str) -> str:
+        command, env = [ROOTS_HUB, *arguments, "--config", config], environment()
+        done = subprocess.run(  # noqa: S603 - the hub
+            command, env=env, timeout=SOON, capture_output=True, text=True, check=True
+        )
+        return done.stdout + done.stderr
+
+    assert f"logged in by {issuer}" in said("login")
+    assert f"is forgotten here, and also at {issuer}" in said("logout", "far")
 
 
 async def test_clients_with_tokens_of_their_own_do_not_get_the_users_login(

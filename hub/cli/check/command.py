@@ -67,7 +67,7 @@ from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
-from hub.values import STDIO, JsonObject, ServerName
+from hub.values import STDIO, JsonObject
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -215,7 +215,8 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     specs = [spec for spec, _ in servers]
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
     path = config_path(options)
-    moved_names = _moved_names(config, named, path)
+    before = None if path is None else recorded(names_record(this_machine(os.environ)), path)
+    known = following(before, named, config.names) if path is not None else None
     settle_confinement(specs, this_kernel())
     return Found(
         left_out=left_out,
@@ -224,7 +225,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *missed_by(specs, os.environ),
             *_hubs(config),
             *secret_warnings(config, specs),
-            *moved_names,
+            *moved(known, named, config.names),
             *(
                 f"{one.where}: {one.what}. `{one.fix}` prints another one."
                 for one in token_problems(config)
@@ -247,7 +248,7 @@ def _problems(
         if (missing := missing_program(spec, effective)) is not None:
             yield missing.finding
     place = place_of(this_machine(os.environ), config, path)
-    yield from (one.finding for one in folder_problems(config, servers, place))
+    yield from (finding for finding, _ in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
 
 
@@ -261,14 +262,6 @@ def _hubs(config: HubConfig) -> Iterator[str]:
                 f"servers.{name}: starts another hub, so each call is judged and passed on twice. "
                 "Write that hub's servers here in its place."
             )
-
-
-def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:
-    """Return a warning if clients know names of tools that are not the listed ones."""
-    if path is None:
-        return []
-    before = recorded(names_record(this_machine(os.environ)), path)
-    return moved(following(before, servers, config.names), servers, config.names)
 
 
 def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Sharing]:

@@ -108,17 +108,14 @@ def _granted(spec: ServerSpec, made: LaunchPlan) -> dict[str, list[str]] | None:
         found = planned_grants(spec, made)
     except ChildError as exc:
         return {"read": [], "write": [], "allow": [], "unheld": [str(exc)]}
+    abi = this_kernel().abi
+    lacks = missing(abi) if abi else ()
     return {
         "read": [grant.path for grant in found.read],
         "write": [grant.path for grant in found.write],
         "allow": list(spec.confine.allow),
-        "unheld": [*found.unheld, *(f"with this kernel: {text}" for text in _not_held())],
+        "unheld": [*found.unheld, *(f"with this kernel: {text}" for text in lacks)],
     }
-
-
-def _not_held() -> tuple[str, ...]:
-    kernel = this_kernel()
-    return missing(kernel.abi) if kernel.abi else ()
 
 
 def _text(entry: dict[str, Any], why_none: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -50,10 +50,10 @@ from hub.secrets.reading import (
 from hub.specs import RemoteTarget, ServerSpec
 
 _WILD, _URL = "*?[", "://"
-
-
-_WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]")
-_SCRIPT: Final = re.compile(rb"#![ \t]*(/[^\s\0]+)")
+_WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]|(?:^|/)\\\\")
+_SCRIPT: Final = re.compile(
+    rb"#![ \t]*(/[^\s\0]+)(?:[ \t]+(?:-S[ \t]*)?(\w[\w.+-]*)(?=\s|$))?", re.ASCII
+)
 _FIRST_LINE: Final = 256
 
 
@@ -76,16 +76,15 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     path = made.environment(spec.inherits).get("PATH")
     where, found = f"servers.{spec.name}.command", _found(made, path)
     if found is not None:
-        why = _why_not_run(found)
+        why = _why_not_run(found, path)
         what = f"{made.shown[0]!r} cannot be run"
         return None if why is None else MissingProgram(_problem("programs", where, what, why))
     what = f"there is no program {made.shown[0]!r}"
-    if _WINDOWS.search(made.shown[0]) and os.sep != "\\":
+    if _is_of_windows(made.shown[0]):
         fix = "That is a path of Windows: write the path of the program on this machine."
         return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
     program, *rest = _words(made.shown[0])
     if rest:
-        # A slash in its arguments has made the whole line a path in the config's directory.
         name = Path(program).name
         first = program if shutil.which(name, path=path) is None else name
         args = ", ".join(f'"{word}"' for word in rest)
@@ -101,6 +100,11 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     return MissingProgram(_problem("programs", where, what, fix), likely)
 
 
+def _is_of_windows(path: str) -> bool:
+    """Return whether a path is one of Windows, on a machine with other paths."""
+    return os.sep != "\\" and _WINDOWS.search(path) is not None
+
+
 def _problem(about: str, where: str, what: str, fix: str) -> Finding:
     return Finding("problem", about, where, what, fix)
 
@@ -112,37 +116,56 @@ def _found(made: LaunchPlan, path: str | None) -> Path | None:
         return Path(program)
     # A relative path is looked for in the working directory, which is not known without roots.
     there = Path(made.cwd or Path.cwd(), command)
-    return there if os.sep in command and there.is_file() else None
+    return there if os.sep in command and os.path.isfile(there) else None  # noqa: PTH113 - never an error
 
 
-def _why_not_run(program: Path) -> str | None:
+def _why_not_run(program: Path, path: str | None) -> str | None:
     """Return what to do about a file that the system would not run; None if it would."""
     if not os.access(program, os.X_OK):
         return f"Allow it: chmod +x {shlex.quote(str(program))}"
-    gone = missing_interpreter(program)
+    gone = missing_interpreter(program, path)
     if gone is None:
         return None
-    named = f"Its first line names {on_one_line(gone)}, which is not there"
-    return f"{named}, as after a move: install it again."
+    why = (
+        "there, as after a move: install it again."
+        if os.sep in gone
+        else "on the PATH: install it."
+    )
+    return f"Its first line names {on_one_line(gone)}, which is not {why}"
 
 
-def missing_interpreter(program: Path) -> str | None:
-    """Return the program that a script's first line names, if it is not there; else None."""
+def missing_interpreter(program: Path, path: str | None) -> str | None:
+    """Return the program that a script's first line names, if it is not there; else None.
+
+    One that `env` looks for on the `path` is returned as a name.
+    """
     try:
         with program.open("rb") as file:
             named = _SCRIPT.match(file.read(_FIRST_LINE))
     except OSError:
         return None  # it may be run though not read
-    wanted = None if named is None else named[1].decode(errors="replace")
-    is_gone = wanted is not None and sys.platform != "win32" and not Path(wanted).exists()
-    return wanted if is_gone else None
+    if named is None or sys.platform == "win32":
+        return None
+    wanted, word = Path(os.fsdecode(named[1])), os.fsdecode(named[2] or b"")
+    if not wanted.exists():
+        return str(wanted)
+    is_lost = wanted.name == "env" and word and shutil.which(word, path=path) is None
+    return word if is_lost else None
 
 
 def _words(command: str) -> list[str]:
+    """Return the words of a command line.
+
+    A slash in its arguments may have made it a path: the folders of that which are there are one
+    word with what follows.
+    """
+    above = next(filter(os.path.isdir, Path(command).parents), Path())
+    line = os.path.relpath(command, above) if above.is_absolute() else command
     try:
-        return shlex.split(command) or [command]
+        program, *rest = shlex.split(line) or [line]
     except ValueError:
-        return command.split() or [command]
+        program, *rest = line.split() or [line]
+    return [str(above / program), *rest]
 
 
 def _programs(path: str | None) -> Iterator[str]:
@@ -161,8 +184,7 @@ def audit_problem(config: HubConfig) -> Finding | None:
     """Return why the audit file cannot be written to; None if it can, or there is to be none."""
     if config.audit is None:
         return None
-    found = unfit(Path(config.audit.file))
-    if found is None:
+    if (found := unfit(Path(config.audit.file))) is None:
         return None
     why, fix = found
     return _problem("audit", "audit.file", f"{config.audit.file}: {why}", fix)
@@ -179,10 +201,7 @@ def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Itera
 
 
 def token_problems(config: HubConfig) -> Iterator[Finding]:
-    """Yield the tokens of clients that can be guessed, have ended, or end soon.
-
-    The remedy is the command that prints another one.
-    """
+    """Yield tokens that can be guessed, have ended, or end soon; the remedy prints another one."""
     named = [(f"listen.tokens[{at}]", one) for at, one in enumerate(config.listen.tokens)]
     given = [("listen.token", config.listen.token, "NAME")]
     given += [(f"{at}.token", one.token, one.name) for at, one in named]
@@ -196,43 +215,54 @@ def token_problems(config: HubConfig) -> Iterator[Finding]:
             yield Finding("warning", "token", f"{at}.expires", what, fix)
 
 
-class FolderProblem(Struct, frozen=True):
-    """A folder that cannot be used. `command` mends that; it is empty if only another one does."""
-
-    finding: Finding
-    command: str = ""
+_Words: TypeAlias = tuple[str, str, str]
+"""What is wrong with a folder, the remedy as a sentence, and as a command if there is one."""
 
 
 def folder_problems(
-    config: HubConfig,
-    servers: Iterable[tuple[ServerSpec, EffectiveRoots]],
-    place: PathContext,
-) -> Iterator[FolderProblem]:
-    """Yield the folders of roots and servers that cannot be used, or that the hub leaves out."""
+    config: HubConfig, servers: Iterable[tuple[ServerSpec, EffectiveRoots]], place: PathContext
+) -> Iterator[tuple[Finding, str]]:
+    """Yield the folders of roots and servers that cannot be used, or that the hub leaves out.
+
+    Each is with the command that mends it; that is empty if only another folder does.
+    """
+    for where, path, why in _judged_folders(config, servers, place):
+        if why is not None:
+            what, fix, command = why
+            yield _problem("folders", where, f"{path}: {what}", fix), command
+
+
+def _judged_folders(
+    config: HubConfig, servers: Iterable[tuple[ServerSpec, EffectiveRoots]], place: PathContext
+) -> Iterator[tuple[str, str, _Words | None]]:
+    """Yield the place in the config of each folder, the folder, and why it cannot be used."""
     roots = [("roots.fallback", entry.path) for entry in config.roots.fallback]
     for where, path in [*roots, *(("roots.ceiling", path) for path in config.roots.ceiling)]:
-        found = _folder_problem(where, Path(path), may_be_file=True)
-        if found is not None:
-            yield found
-        elif (why := _why_no_root(path, place)) is not None:
-            what = f"{path}: {why}: it is left out"
-            fix = (
-                "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
-            )
-            yield FolderProblem(_problem("folders", where, what, fix))
+        yield where, path, _unusable(Path(path), may_be_file=True) or _no_root(path, place)
+    for access in config.roots.access:
+        yield "roots.access", access.path, _of_windows(access.path)
     for spec, effective in servers:
+        at = f"servers.{spec.name}"
         for key, path in _folders_of(spec, effective):
-            where = f"servers.{spec.name}.{key}"
-            yield from filter(None, [_folder_problem(where, Path(path), may_be_file=False)])
+            yield f"{at}.{key}", path, _unusable(Path(path), may_be_file=False)
+        for key, paths in (("read", spec.confine.read), ("write", spec.confine.write)):
+            for path in paths:
+                yield f"{at}.confine.{key}", path, _of_windows(path)
 
 
-def _why_no_root(path: str, place: PathContext) -> str | None:
+def _no_root(path: str, place: PathContext) -> _Words | None:
     """Return why a folder that is there can be no root; None if it can."""
     try:
         place.root(path)
     except RootError as exc:
-        return str(exc)
+        fix = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
+        return f"{exc}: it is left out", fix, ""
     return None
+
+
+def _of_windows(path: str) -> _Words | None:
+    fix = "Write the path of the folder on this machine."
+    return ("is a path of Windows", fix, "") if _is_of_windows(path) else None
 
 
 def _folders_of(spec: ServerSpec, effective: EffectiveRoots) -> Iterator[tuple[str, str]]:
@@ -251,64 +281,53 @@ def _folders_of(spec: ServerSpec, effective: EffectiveRoots) -> Iterator[tuple[s
 
 
 def _is_missing(path: str) -> bool:
-    return Path(path).is_absolute() and not os.path.exists(path)  # noqa: PTH110 - never an error
+    is_whole = Path(path).is_absolute() or _is_of_windows(path)
+    return is_whole and not os.path.exists(path)  # noqa: PTH110 - never an error
 
 
-def _folder_problem(where: str, path: Path, *, may_be_file: bool) -> FolderProblem | None:
+def _unusable(path: Path, *, may_be_file: bool) -> _Words | None:
     """Return why a folder cannot be used; None if it can."""
     try:
         found = path.stat()
     except FileNotFoundError:
-        return _no_folder(where, path)
+        return _of_windows(str(path)) or _no_folder(path)
     except OSError as exc:
-        what = f"{path}: cannot be looked at: {exc.strerror}"
-        return FolderProblem(_problem("folders", where, what, "Name a folder that you may read."))
+        return f"cannot be looked at: {exc.strerror}", "Name a folder that you may read.", ""
     is_folder = stat.S_ISDIR(found.st_mode)
     if not is_folder and not may_be_file:
-        what = f"{path}: is a file, not a folder"
-        return FolderProblem(_problem("folders", where, what, "Name a folder."))
+        return "is a file, not a folder", "Name a folder.", ""
     if not is_folder or os.access(path, os.R_OK | os.X_OK):
         return None
-    what, fix = f"{path}: you may not read it", "Make it readable, or name a folder of yours."
     is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
     command = f"chmod u+rx {shlex.quote(str(path))}" if is_own else ""
-    return FolderProblem(_problem("folders", where, what, fix), command)
+    return "you may not read it", "Make it readable, or name a folder of yours.", command
 
 
-def _no_folder(where: str, path: Path) -> FolderProblem:
-    what = f"{path}: there is no such folder"
+def _no_folder(path: Path) -> _Words:
+    what = "there is no such folder"
     if path.is_symlink():
         path = Path(os.path.realpath(path))
         what += f", but a link to {path}"
     elif likely := _likely(path.name, _names_in(path.parent)):
-        return FolderProblem(_problem("folders", where, what, _did_you_mean(likely)))
-    fix = "Make it, or take it out."
-    return FolderProblem(
-        _problem("folders", where, what, fix), f"mkdir -p {shlex.quote(str(path))}"
-    )
+        return what, _did_you_mean(likely), ""
+    return what, "Make it, or take it out.", f"mkdir -p {shlex.quote(str(path))}"
 
 
 def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[Finding]:
     """Yield the names in a server's `tools` that match none of its tools; and if none is left."""
     keys = config.servers[spec.name].tools
     where = f"servers.{spec.name}.tools"
-    for key, names in (
-        ("allow", keys.allow),
-        ("deny", keys.deny),
-        ("overrides", tuple(keys.overrides)),
-    ):
+    for key, names in (("allow", keys.allow), ("deny", keys.deny), ("overrides", keys.overrides)):
         for name in names:
-            if name != "*" and not _matches(name, tools, wild=key != "overrides"):
+            is_glob = key != "overrides"
+            matches = (is_glob and fnmatchcase(tool, name) for tool in tools)
+            if name not in {"*", *tools} and not any(matches):
                 fix = _did_you_mean(_likely(name, tools)) or f"It has: {_listed(tools)}."
                 what = f"{name!r} is no tool of {spec.name}"
                 yield _problem("tools", f"{where}.{key}", what, fix)
     if tools and not any(map(spec.offer.includes, tools)):
         what = f"leaves none of its {len(tools)} tools: clients see nothing of {spec.name}"
         yield _problem("tools", where, what, "Allow some, or take the server out.")
-
-
-def _matches(name: str, tools: Iterable[str], *, wild: bool) -> bool:
-    return any(tool == name or (wild and fnmatchcase(tool, name)) for tool in tools)
 
 
 def _likely(name: str, known: Iterable[str]) -> str | None:
@@ -330,35 +349,13 @@ def _listed(tools: Sequence[str], most: int = 20) -> str:
 def secret_problems(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Finding]:
     """Yield why secrets of servers cannot be read, as far as it shows offline."""
     for spec in specs:
-        for where, reference in _references(config, spec):
-            if (error := _secret_problem(reference)) is not None:
+        errors = [(at, _secret_problem(one)) for at, one in _references(config, spec)]
+        login = spec.target.login if isinstance(spec.target, RemoteTarget) else None
+        if login is not None and login.in_keyring and not is_installed():
+            errors.append((f"servers.{spec.name}.auth.keep", not_installed()))
+        for where, error in errors:
+            if error is not None:
                 yield _problem("secrets", where, error.what, error.fix)
-    for spec in specs:
-        if _wants_keyring(spec) and not is_installed():
-            error = not_installed()
-            where = f"servers.{spec.name}.auth.keep"
-            yield _problem("secrets", where, error.what, error.fix)
-
-
-def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
-    """Yield what the operator should know of secrets: who else can read them, what is missing."""
-    told: set[str] = set()
-    for spec in specs:
-        for where, reference in _references(config, spec):
-            if isinstance(reference, FileSecret):
-                sentence = open_to_others(reference.path)
-                if sentence is not None and sentence not in told:
-                    told.add(sentence)
-                    yield f"{where}: {sentence}"
-    for spec in specs:
-        yield from _missing_programs(config, spec)
-
-
-def _references(config: HubConfig, spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
-    """Yield each reference to a secret with its place in the config."""
-    for key, text in config.servers[spec.name].secret_texts.items():
-        for reference in text.references:
-            yield f"servers.{spec.name}.{key}", reference
 
 
 def _secret_problem(reference: SecretReference) -> SecretError | None:
@@ -372,14 +369,25 @@ def _secret_problem(reference: SecretReference) -> SecretError | None:
     return None
 
 
-def _wants_keyring(spec: ServerSpec) -> bool:
-    login = spec.target.login if isinstance(spec.target, RemoteTarget) else None
-    return login is not None and login.in_keyring
+def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
+    """Yield what the operator should know of secrets: who else can read them, what is missing."""
+    told: set[str | None] = {None}
+    for spec in specs:
+        for where, reference in _references(config, spec):
+            if isinstance(reference, FileSecret):
+                sentence = open_to_others(reference.path)
+                if sentence not in told:
+                    yield f"{where}: {sentence}"
+                told.add(sentence)
+            elif isinstance(reference, CommandSecret):
+                program = program_path(reference.argv[0], reference.directory)
+                if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
+                    fix = "Install it, or write its path."
+                    yield f"{where}: there is no program {program!r}. {fix}"
 
 
-def _missing_programs(config: HubConfig, spec: ServerSpec) -> Iterator[str]:
-    for where, reference in _references(config, spec):
-        if isinstance(reference, CommandSecret):
-            program = program_path(reference.argv[0], reference.directory)
-            if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
-                yield f"{where}: there is no program {program!r}. Install it, or write its path."
+def _references(config: HubConfig, spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
+    """Yield each reference to a secret with its place in the config."""
+    for key, text in config.servers[spec.name].secret_texts.items():
+        for reference in text.references:
+            yield f"servers.{spec.name}.{key}", reference

@@ -1,6 +1,6 @@
 """The subcommand `doctor`: runs all checks, and prints what they found: a table, or JSON.
 
-`--connect` starts each server once, for a limited time, and says which do not start.
+`--connect` starts each server once, each for a limited time, and says which do not start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, TypeAlias
 
-import anyio
 import msgspec
 import structlog
 from msgspec.structs import replace
@@ -179,7 +178,8 @@ def _of(check: _Check, scene: Scene) -> Iterator[Finding]:
 
 def as_json(findings: Sequence[Finding]) -> str:
     """Return the findings and how many there are of each level, as JSON."""
-    counts = {level: sum(one.level == level for one in findings) for level in LEVELS}
+    levels = [one.level for one in findings]
+    counts = {level: levels.count(level) for level in LEVELS}
     return json.dumps({"findings": msgspec.to_builtins(findings), "counts": counts}, indent=2)
 
 
@@ -187,30 +187,23 @@ def as_table(findings: Sequence[Finding], *, width: int | None) -> Iterator[str]
     """Yield lines for people, the worst last, where the eye is; None as `width` wraps nothing."""
     for one in sorted(findings, key=lambda one: LEVELS.index(one.level)):
         mark = painted(f"{one.level:<{_INDENT}}", _STYLES[one.level])
-        said = f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"
-        first, *rest = _wrapped(said, width)
+        lines = [f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"]
+        if width is not None:
+            room = max(width - _INDENT, 30)
+            lines = textwrap.wrap(lines[0], room, break_on_hyphens=False) or [""]
+        first, *rest = lines
         yield mark + first
         yield from (" " * _INDENT + line for line in rest)
         if one.fix:
             # Not wrapped: a command is copied as one line.
             yield f"{'':{_INDENT}}-> {on_one_line(one.fix)}"
-    yield _verdict(findings)
-
-
-def _wrapped(text: str, width: int | None) -> list[str]:
-    if width is None:
-        return [text]
-    return textwrap.wrap(text, max(width - _INDENT, 30), break_on_hyphens=False) or [""]
-
-
-def _verdict(findings: Sequence[Finding]) -> str:
-    bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
-    said = [counted(count, level) for level, count in bad.items() if count]
-    return f"{' and '.join(said)}." if said else "Nothing is wrong here."
+    levels = [one.level for one in findings]
+    bad = [counted(levels.count(one), one) for one in ("problem", "warning") if one in levels]
+    yield f"{' and '.join(bad)}." if bad else "Nothing is wrong here."
 
 
 _PATIENCE: Final = 30.0
-"""Seconds that all servers together get, which start side by side."""
+"""Seconds that each server gets."""
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|key|auth|credential")
 _IN_LOG: Final = re.compile(r" \(the hub's log has [^)]*\)")
 """What does not hold here: `LastWords` takes the place of the log."""
@@ -219,10 +212,7 @@ _LEAST_SECRET: Final = 6
 
 
 class LastWords:
-    """Takes the place of the log: keeps the last lines of servers' stderr, drops all other events.
-
-    What the checks find is told in one place.
-    """
+    """Takes the place of the log: keeps the last lines of servers' stderr, and drops the rest."""
 
     def __init__(self) -> None:
         self.of: dict[str, str] = {}
@@ -246,36 +236,23 @@ class LastWords:
 async def started(
     config: HubConfig, last_words: LastWords, plan: str, steps: Steps
 ) -> list[Finding]:
-    """Return a finding for each server: it answers, or why not, with the end of its stderr.
-
-    `plan` is the command that shows how servers are started. `steps` shows what is under way.
-    """
-    found: dict[str, Finding] = {}
+    """Return a finding for each server; `plan` is the command that shows how it is started."""
+    outcomes: dict[ServerName, Ready | str] = {}
     async with own_client(config, Setting()) as client:
         servers = client.services.servers
 
         def told(name: ServerName, outcome: Ready | str) -> None:
-            found[name] = _outcome(servers[name], outcome, plan)
-            steps.end(name, "answers" if found[name].level == "ok" else "does not start")
+            outcomes[name] = outcome
+            steps.end(name, "does not start" if isinstance(outcome, str) else "answers")
 
         for name in servers:
             steps.begin(name, "starting")
-        with anyio.move_on_after(_PATIENCE):
-            await client.start_each(servers, told)
-        for name, spec in servers.items():
-            if name not in found:
-                what = f"has not answered within {_PATIENCE:.0f} s"
-                found[name] = Finding("problem", "start", name, what, _by_hand(spec, plan))
-                steps.end(name, what)
-    return [_with_last_words(one, last_words, config) for one in found.values()]
-
-
-def _with_last_words(found: Finding, last_words: LastWords, config: HubConfig) -> Finding:
-    if found.level == "ok":
-        return found
-    said = last_words.of.get(found.where, "").strip()
-    what = f"{found.what}. Its stderr ends: {said}" if said else found.what
-    return replace(found, what=_without_secrets(what, found.where, config))
+        await client.start_each(servers, told, _PATIENCE)
+    # A server's last words may come after the news that it has ended.
+    return [
+        _outcome(servers[name], outcome, last_words.of.get(name, "").strip(), plan, config)
+        for name, outcome in outcomes.items()
+    ]
 
 
 def _values(template: Template) -> Iterator[str]:
@@ -303,15 +280,15 @@ def _without_secrets(text: str, server: str, config: HubConfig) -> str:
     return without_secrets(text, words)
 
 
-def _outcome(spec: ServerSpec, outcome: Ready | str, plan: str) -> Finding:
-    if isinstance(outcome, str):
-        what = _IN_LOG.sub("", spec.without_secrets(outcome))
-        return Finding("problem", "start", spec.name, what, _by_hand(spec, plan))
-    what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
-    return Finding("ok", "start", spec.name, what)
-
-
-def _by_hand(spec: ServerSpec, plan: str) -> str:
+def _outcome(
+    spec: ServerSpec, outcome: Ready | str, last_words: str, plan: str, config: HubConfig
+) -> Finding:
+    if not isinstance(outcome, str):
+        what = f"answers, with {counted(len(outcome.listing.tools), 'tool')}"
+        return Finding("ok", "start", spec.name, what)
+    what = _IN_LOG.sub("", spec.without_secrets(outcome))
+    what += f". Its stderr ends: {last_words}" if last_words else ""
+    fix = f"{plan} shows its command: run it by hand"
     if isinstance(spec.target, RemoteTarget):
-        return f"{plan} shows its url and headers: see whether they are right, and it runs there"
-    return f"{plan} shows its command: run it by hand"
+        fix = f"{plan} shows its url and headers: see whether they are right, and it runs there"
+    return Finding("problem", "start", spec.name, _without_secrets(what, spec.name, config), fix)

@@ -23,6 +23,7 @@ from hub.cli.doctor.scene import (
     is_others,
     is_plain_file,
     open_to,
+    opened_up,
     quoted,
     reason,
     status,
@@ -42,6 +43,7 @@ from hub.config.clients.locations import (
 from hub.config.clients.secrets import SecretVariables, hidden, looks_secret
 from hub.config.editing import InstallRecord, install_record, parsed, section_of
 from hub.errors import ConfigError, Fault, HubError, StartError
+from hub.values import object_or_empty
 
 _UNSET = re.compile(r"the (?:variable|input) (\w+) (?:is not set|has no value)")
 _SECTIONS = ("servers", "mcpServers", "mcp_servers", "context_servers", "extensions")
@@ -83,16 +85,13 @@ def _readable(path: Path, scene: Scene) -> str:
     above, found = barred_by(path), status(path)
     other = "Name a config of your own: --config FILE."
     if above is not None:
-        is_own = (seen := status(above)) is not None and not is_others(seen)
-        return f"chmod u+rwx {quoted(above)}" if is_own else take_over(above) or other
+        return opened_up(above, "u+rwx") or other
     if found is None and path.is_symlink():
         return f"rm {quoted(path)} && {scene.hub} init --yes --output {quoted(path)}"
     if found is None:
         made = f"mkdir -p {quoted(path.parent)} && " if not is_directory(path.parent) else ""
         return f"{made}{scene.hub} init --yes --output {quoted(path)}"
-    if is_others(found):
-        return take_over(path) or other
-    return f"chmod u+r {quoted(path)}"
+    return opened_up(path, "u+r") or other
 
 
 def modes(scene: Scene) -> Iterator[Finding]:
@@ -104,7 +103,9 @@ def modes(scene: Scene) -> Iterator[Finding]:
         where = one.name
         if is_others(found) and found.st_uid != 0:
             what = "belongs to another user, and it names commands that run as you"
-            own = _own_copy(scene)
+            home = scene.home or scene.directory
+            copies = chain([home / "hub.yaml"], (home / f"hub-{n}.yaml" for n in count(2)))
+            own = quoted(next(free for free in copies if status(free) is None))
             copy = f"cp {quoted(one.path)} {own} && {scene.hub} doctor --config {own}"
             yield Finding("problem", "config", where, what, take_over(one.path) or copy)
         elif open_to(found, OTHERS_WRITE):
@@ -113,13 +114,6 @@ def modes(scene: Scene) -> Iterator[Finding]:
         if open_to(found, OTHERS_READ) and _has_secrets(one):
             what = "has a secret in it, and other users may read it"
             yield Finding("warning", "config", where, what, f"chmod 600 {quoted(one.path)}")
-
-
-def _own_copy(scene: Scene) -> str:
-    """Return a new file in the home directory, as a word of a command."""
-    home = scene.home or scene.directory
-    more = (home / f"hub-{number}.yaml" for number in count(2))
-    return quoted(next(one for one in chain([home / "hub.yaml"], more) if status(one) is None))
 
 
 def raw_servers(config: LookedAtConfig) -> dict[str, dict[str, Any]]:
@@ -141,17 +135,9 @@ def _has_secrets(config: LookedAtConfig) -> bool:
             return True
     if config.config is None:
         return False
-    return any(looks_secret(written, "token") for written in _written_tokens(config))
-
-
-def _written_tokens(config: LookedAtConfig) -> Iterator[str]:
-    """Yield the hub's tokens as the file spells them."""
-    listen: object = config.raw.get("listen")
-    if isinstance(listen, dict):
-        keys = cast("dict[str, Any]", listen)
-        for one in (keys, *keys.get("tokens", ())):
-            if one.get("token"):
-                yield str(one["token"])
+    listen = object_or_empty(config.raw.get("listen"))
+    written = (one.get("token") for one in (listen, *cast("Any", listen.get("tokens", ()))))
+    return any(looks_secret(str(one), "token") for one in written if one)
 
 
 _NO_ROOTS: Final = frozenset({"claude-desktop", "windsurf", "codex", "zed"})
@@ -200,9 +186,7 @@ def _unreadable(file: ClientFile) -> Finding | None:
         return Finding("problem", about, where, what, f"mv {path} {quoted(f'{file.path}.old')}")
     if os.access(file.path, os.R_OK):
         return None
-    fix = f"chmod u+r {path}"
-    if is_others(found):
-        fix = take_over(file.path) or f"Make {path} readable for you"
+    fix = opened_up(file.path, "u+r") or f"Make {path} readable for you"
     return Finding("problem", about, where, f"{file.client} may not read it", fix)
 
 

@@ -27,6 +27,7 @@ from hub.cli.doctor.scene import (
     is_directory,
     is_others,
     is_plain_file,
+    opened_up,
     quoted,
     reason,
     status,
@@ -77,8 +78,7 @@ def barred(scene: Scene) -> Iterator[Finding]:
     for place in dict.fromkeys(map(barred_by, wanted)):
         found = None if place is None else status(place)
         if place is not None and found is not None:
-            fix = take_over(place) if is_others(found) else f"chmod u+rwx {quoted(place)}"
-            if fix is None:
+            if (fix := opened_up(place, "u+rwx")) is None:
                 continue  # it is another user's on purpose
             what = "you may not look into it: what is in it was not looked at"
             yield Finding("problem", "places", str(place), what, fix)
@@ -153,7 +153,9 @@ def room(scene: Scene) -> Iterator[Finding]:
         what = "temporary files cannot be written there"
         fix = "unset TMPDIR" if scene.environment.get("TMPDIR") else "sudo chmod 1777 /tmp"
         yield Finding("problem", "disk", str(temporary), what, fix)
-    for place in filter(None, (scene.home, temporary)):
+    loaded = [one.config for one in scene.configs if one.config is not None]
+    logs = (Path(one.audit.file).parent for one in loaded if one.audit is not None)
+    for place in dict.fromkeys(filter(None, (scene.home, temporary, *logs))):
         free = shutil.disk_usage(place).free if is_directory(place) else _LEAST_ROOM
         if free < _LEAST_ROOM:
             what = f"only {free // 2**20} MB are free on its disk"

@@ -9,6 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -52,8 +53,6 @@ _GUI_PATHS: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 _GUI_CLIENTS: Final = ("claude-desktop", "cursor", "vscode", "windsurf", "zed", "goose")
-_ENV_PROGRAM: Final = re.compile(rb"#!\s*/usr/bin/env\s+(?:-S\s+)?([\w.+-]+)(?=\s|$)")
-_HEAD: Final = 256
 
 
 def programs(scene: Scene) -> Iterator[Finding]:
@@ -121,16 +120,12 @@ def _not_there(
         fix = config.set_fix(key, str(missing.likely))
     elif missing.is_miswritten:
         fix = f"In {config.name}, below {spec.name}: {missing.finding.fix}"
-    else:
-        fix = _found_again(Path(shown), scene, config, key)
+    else:  # its name may be on the PATH
+        name = Path(shown).name
+        here = scene.which(name)
+        fix = config.set_fix(key, here) if here else _how_to_install(name, scene, config, key)
     what, fix = (without_secrets(text, shown.split()) for text in (missing.finding.what, fix))
     yield replace(missing.finding, where=f"{config.name}: {key}", what=what, fix=fix)
-
-
-def _found_again(lost: Path, scene: Scene, config: LookedAtConfig, key: str) -> str:
-    """Return what to do about a path with no program: its name may be on the PATH."""
-    here = scene.which(lost.name)
-    return config.set_fix(key, here) if here else _how_to_install(lost.name, scene, config, key)
 
 
 def _not_runnable(program: Path) -> tuple[str, str] | None:
@@ -144,24 +139,18 @@ def _not_runnable(program: Path) -> tuple[str, str] | None:
 
 def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
     """Yield that a script's own program is not there, as after an update that removed it."""
-    if not is_plain_file(Path(program)):
-        return
-    try:
-        with Path(program).open("rb") as file:
-            head = file.read(_HEAD)
-    except OSError:
+    gone = missing_interpreter(Path(program), path) if is_plain_file(Path(program)) else None
+    if gone is None:
         return
     name = Path(program).name
-    if named := _ENV_PROGRAM.match(head):
-        wanted = named[1].decode()
-        if scene.which(wanted, path) is None:
-            what = f"is not on the PATH, and {name} needs it"
-            yield Finding("problem", "programs", wanted, what, _how_to_install(wanted, scene))
-    elif (gone := missing_interpreter(Path(program))) is not None:
-        what = f"does not start: its first line names {gone}, which is not there"
-        fix = _how_to_install(name, scene)
-        fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
-        yield Finding("problem", "programs", program, what, fix)
+    if os.sep not in gone:
+        what = f"is not on the PATH, and {name} needs it"
+        yield Finding("problem", "programs", gone, what, _how_to_install(gone, scene))
+        return
+    what = f"does not start: its first line names {gone}, which is not there"
+    fix = _how_to_install(name, scene)
+    fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
+    yield Finding("problem", "programs", program, what, fix)
 
 
 def node_version(scene: Scene) -> Iterator[Finding]:
@@ -207,8 +196,10 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
         if program is not None:
             fix = _gui_fix(config, spec, str(Path(program).parent))
             found.setdefault((program, fix), []).append(f"servers.{spec.name}")
+    level = "note"
+    with suppress(OSError):
+        level = "warning" if any(is_installed(one, scene.place) for one in _GUI_CLIENTS) else level
     for (program, fix), servers in found.items():
-        level = "warning" if _has_gui_client(scene) else "note"
         what = f"{program} is on your shell's PATH only: clients that the desktop starts do not "
         what += "find it"
         each = servers[0] if len(servers) == 1 else f"each of {', '.join(servers)}"
@@ -216,10 +207,7 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
 
 
 def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) -> str | None:
-    """Return a program of a server that is not on a PATH, but on the shell's; None if none is.
-
-    Raises: HubError.
-    """
+    """Return a program that the shell's PATH has, and this one has not. Raises: HubError."""
     launch = _launch(spec, config, {**scene.environment, "PATH": known})
     if launch is None or scene.which(launch.argv[0]) is None:
         return None
@@ -228,13 +216,6 @@ def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) ->
     wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
     lost = (at for name in wanted if not scene.which(name, path) and (at := scene.which(name)))
     return next(lost, None)
-
-
-def _has_gui_client(scene: Scene) -> bool:
-    try:
-        return any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
-    except OSError:
-        return False
 
 
 _EACH: Final = "{servers}"

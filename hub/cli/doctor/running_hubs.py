@@ -36,12 +36,11 @@ def _hub(place: HubPlace, scene: Scene) -> Iterator[Finding]:
             what = "is no socket, but in the place of one: no hub can start there"
             yield Finding("problem", "hubs", str(socket), what, f"rm -r {quoted(socket)}")
             return
-        opened = [one for kind in ("key", "lock") if (one := _open_file(socket, kind)) is not None]
-        if opened:
-            what = "other users may use it, so the hub and its clients refuse it"
-            fix = f"chmod 600 {quoted(opened[0])}"
-            yield Finding("problem", "hubs", str(opened[0]), what, fix)
-            return
+        for file in (socket.with_suffix(".key"), socket.with_suffix(".lock")):
+            if (found := status(file)) is not None and stat.S_IMODE(found.st_mode) & OTHERS:
+                what = "other users may use it, so the hub and its clients refuse it"
+                yield Finding("problem", "hubs", str(file), what, f"chmod 600 {quoted(file)}")
+                return
         said = ask(place, "status", __version__, patience=_PATIENCE)
     except (NotAttachedError, OSError) as exc:
         process = _process(place)
@@ -56,13 +55,6 @@ def _hub(place: HubPlace, scene: Scene) -> Iterator[Finding]:
         yield Finding("warning", "hubs", str(socket), what, f"rm -f {quoted(socket)} {key}")
     else:
         yield from _of_status(object_or_empty(dict(said)), scene)  # pyright: ignore[reportArgumentType] - parsed JSON
-
-
-def _open_file(socket: Path, kind: str) -> Path | None:
-    """Return a hub's file of a kind if others may use it."""
-    file = socket.with_suffix(f".{kind}")
-    found = status(file)
-    return file if found is not None and stat.S_IMODE(found.st_mode) & OTHERS else None
 
 
 def _process(place: HubPlace) -> int | None:

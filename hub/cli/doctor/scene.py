@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -87,6 +88,14 @@ def take_over(path: Path, *, all_in_it: bool = False) -> str | None:
         return None
     option = "-R " if all_in_it else ""
     return f'sudo chown {option}"$(id -u):$(id -g)" {quoted(path)}'
+
+
+def opened_up(path: Path, mode: str) -> str | None:
+    """Return the command that lets the user use a file; None if it is another's, as above."""
+    found = status(path)
+    if found is not None and is_others(found):
+        return take_over(path)
+    return f"chmod {mode} {quoted(path)}"
 
 
 def open_to(found: os.stat_result, bits: int) -> int:
@@ -201,9 +210,7 @@ class Scene(Struct, frozen=True):
 
     def specs(self) -> Iterator[tuple[LookedAtConfig, ServerSpec]]:
         """Yield all servers, each with its config."""
-        for config in self.configs:
-            for spec in config.specs:
-                yield config, spec
+        yield from ((config, spec) for config in self.configs for spec in config.specs)
 
     def answer(self, program: str, arguments: Sequence[str]) -> str | None:
         """Return what a program prints; None if it fails, or takes longer than a second."""
@@ -257,13 +264,6 @@ def users_home() -> str | None:
         return None
 
 
-def _raw(source: str, scene: Scene) -> ParsedConfig:
-    try:
-        return read(source, scene.directory).raw
-    except (ConfigError, OSError, ValueError, RuntimeError):
-        return {}
-
-
 def looked_at(source: str, scene: Scene) -> LookedAtConfig:
     """Return a config with its servers, or with the mistakes for which it does not load."""
     path = None if is_inline(source) else Path(os.path.abspath(scene.directory / source))  # noqa: PTH100 - links stay
@@ -277,7 +277,9 @@ def looked_at(source: str, scene: Scene) -> LookedAtConfig:
         place = place_of(this_machine(os.environ), config, path)
         usable = usable_servers(config, place)
     except ConfigError as error:
-        return replace(made, faults=error.faults, raw=made.raw or _raw(source, scene))
+        with suppress(ConfigError, OSError, ValueError, RuntimeError):
+            made = replace(made, raw=made.raw or read(source, scene.directory).raw)
+        return replace(made, faults=error.faults)
     except (OSError, ValueError, RuntimeError):  # nothing that is in a file stops the doctor
         fix = "Write it anew: it is nested without end."
         return replace(made, faults=(Fault(made.name, "cannot be read", fix),))

@@ -26,7 +26,7 @@ from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
 from hub.cli.check.problems import folder_problems, secret_problems, token_problems
 from hub.cli.doctor.configs import raw_servers
-from hub.cli.doctor.scene import LookedAtConfig, Scene, is_others, quoted, status, take_over
+from hub.cli.doctor.scene import LookedAtConfig, Scene, opened_up, quoted, status
 from hub.cli.terminal import Finding
 from hub.config.inheritance import missed
 from hub.config.listening.listen import GUESSABLE, is_guessable
@@ -53,8 +53,8 @@ def folders(scene: Scene) -> Iterator[Finding]:
         roots = config.roots
         servers = ((spec, for_server(roots, spec.ceiling)) for spec in config.specs)
         place = place_of(this_machine(os.environ), config.config, config.path)
-        for one in folder_problems(config.config, servers, place):
-            yield replace(one.finding, fix=one.command or _edit(one.finding, config))
+        for found, command in folder_problems(config.config, servers, place):
+            yield replace(found, fix=command or _edit(found, config))
 
 
 def _edit(found: Finding, config: LookedAtConfig) -> str:
@@ -92,9 +92,7 @@ def _audit_fix(path: Path, config: LookedAtConfig) -> str:
         return config.set_fix("audit.file", str(path / "audit.jsonl"))
     if found.st_nlink > 1:
         return config.set_fix("audit.file", f"{path}.new")
-    if is_others(found):
-        return take_over(path) or _audit_elsewhere(config)
-    return f"chmod 600 {quoted(path)}"
+    return opened_up(path, "600") or _audit_elsewhere(config)
 
 
 def _audit_folder_fix(path: Path, config: LookedAtConfig) -> str:
@@ -103,9 +101,7 @@ def _audit_folder_fix(path: Path, config: LookedAtConfig) -> str:
         return f"mkdir -p {quoted(path.parent)}"
     if not stat.S_ISDIR(above.st_mode):
         return config.set_fix("audit.file", f"{path.parent}.jsonl")
-    if is_others(above):
-        return take_over(path.parent) or _audit_elsewhere(config)
-    return f"chmod u+rwx {quoted(path.parent)}"
+    return opened_up(path.parent, "u+rwx") or _audit_elsewhere(config)
 
 
 def _audit_elsewhere(config: LookedAtConfig) -> str:
@@ -137,11 +133,7 @@ def port(scene: Scene) -> Iterator[Finding]:
 
 
 def _port_fix(
-    config: LookedAtConfig | None,
-    host: str,
-    number: int,
-    is_named: bool,
-    scene: Scene,
+    config: LookedAtConfig | None, host: str, number: int, is_named: bool, scene: Scene
 ) -> str:
     base = number if 8765 <= number < 65536 - _TRIES else 8765  # noqa: PLR2004 - all ports
     free = next(
@@ -183,26 +175,22 @@ def _holder(number: int) -> str:
     hubs: list[str] = []
     for process in Path("/proc").glob("[0-9]*") if owners else ():
         with suppress(OSError):
-            named = f"process {process.name} ({_program_of(process)})"
+            words = os.fsdecode((process / "cmdline").read_bytes()).split("\0")
+            named = f"process {process.name} ({_program_of(words)})"
             try:
                 if any(os.readlink(one) in owners for one in (process / "fd").iterdir()):  # noqa: PTH115 - a name, no path
                     return named
             except PermissionError:  # a hub shows its files to root only
-                hubs += [named] if named.endswith("(roots-hub)") and _serves_http(process) else []
+                is_http = any(word.partition("=")[0] == "--http" for word in words)
+                hubs += [named] if is_http and named.endswith("(roots-hub)") else []
     return " or ".join(hubs) if hubs and os.getuid() in owners.values() else ""
 
 
-def _program_of(process: Path) -> str:
+def _program_of(words: list[str]) -> str:
     """Return the name of a process's program. Its arguments may hold secrets."""
-    words = [os.fsdecode(one) for one in (process / "cmdline").read_bytes().split(b"\0")]
     names = [Path(word).name for word in words[:4]]
     is_module = any(pair == ("-m", "hub") for pair in pairwise(words))
     return "roots-hub" if "roots-hub" in names or is_module else on_one_line(names[0])
-
-
-def _serves_http(process: Path) -> bool:
-    words = (process / "cmdline").read_bytes().split(b"\0")
-    return any(word.split(b"=")[0] == b"--http" for word in words)
 
 
 _NEW: Final = 'export HUB_TOKEN="$(openssl rand -hex 32)"'

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from msgspec import Struct
+
 from hub import __version__
 from hub.cli.options import Subparsers, add_config_option
 from hub.cli.terminal import aligned
@@ -54,12 +56,11 @@ def register(subparsers: Subparsers) -> None:
     stop.set_defaults(perform=_stop)
 
 
-class RunningHub:
+class RunningHub(Struct, frozen=True):
     """A hub that answers: its place, and what it said of itself."""
 
-    def __init__(self, place: HubPlace, said: JsonObject) -> None:
-        self._place = place
-        self.said = said
+    place: HubPlace
+    said: JsonObject
 
     @property
     def serves(self) -> str:
@@ -68,7 +69,7 @@ class RunningHub:
 
     def ask(self, kind: str, *, until_end: bool = False) -> JsonObject:
         """Return its answer; empty if it has ended meanwhile."""
-        return _asked(self._place, kind, until_end=until_end) or {}
+        return _asked(self.place, kind, until_end=until_end) or {}
 
 
 def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject | None:
@@ -85,10 +86,7 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
 
 
 def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
-    """Return the hubs that run, with a config only those that serve it; and who does not answer.
-
-    Raises: StartError if none can be found.
-    """
+    """Return the running hubs (of a config), and who does not answer. Raises: StartError."""
     if sys.platform == "win32":
         return [], []
     from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows
@@ -124,12 +122,7 @@ def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
 
 
 def _meant(options: Namespace) -> list[RunningHub]:
-    """Return the hubs of the config that is meant: several after an update, or beside `run`.
-
-    One of them may not answer, unless the config is named.
-
-    Raises: StartError if it is not certain which config is meant, or no hub serves it.
-    """
+    """Return the hubs of the config that is meant. Raises: StartError if that is not certain."""
     config = config_source(options.config, os.environ)
     found, silent = _running(config)
     if silent and not (found and config):

@@ -114,20 +114,15 @@ def _rows(
 ) -> Iterator[dict[str, str | None]]:
     """Yield what is shown of a server: this machine's user's login, and those of principals."""
     own, of_principals = _read(machine, name, server)
-    if own is None:
-        state = f"nobody is logged in{remedy}"
-        shown: dict[str, str | None] = {"state": state, **dict.fromkeys(_OF_A_LOGIN)}
-    else:
-        shown = _shown(own, remedy)
-    yield {"server": name, "principal": None, **shown}
+    yield {"server": name, "principal": None, **_shown(own, remedy)}
     for login in of_principals:
         yield {"server": name, "principal": login.owner, **_shown(login, "")}
 
 
-_OF_A_LOGIN: Final = ("issuer", "scope", "expires")
-
-
-def _shown(login: Login, remedy: str) -> dict[str, str | None]:
+def _shown(login: Login | None, remedy: str) -> dict[str, str | None]:
+    if login is None:
+        nothing = dict.fromkeys(("issuer", "scope", "expires"))
+        return {"state": f"nobody is logged in{remedy}", **nothing}
     ends = None
     if login.expires is not None:
         ends = datetime.fromtimestamp(login.expires, UTC).strftime("%Y-%m-%d %H:%M UTC")
@@ -174,10 +169,7 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
 
 
 def _files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
-    """Return the logins of a principal, else of this machine's user, kept as the config says.
-
-    Raises: StartError if there can be none.
-    """
+    """Return an owner's logins, kept as the config says. Raises: StartError if none can be."""
     directory = state_directory(machine)
     if directory is None:
         raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")
@@ -207,12 +199,7 @@ class _Outcome(Struct, frozen=True):
 
 
 def log_out(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) -> int:
-    """Log out at the server `name`, say what happened, and return the exit code.
-
-    It takes `patience` seconds at most.
-
-    Raises: StartError if the login cannot be forgotten here.
-    """
+    """Log out in `patience` seconds, tell, and return the exit code. Raises: StartError."""
     try:
         outcome = run_loop(_logged_out, url, files, patience)
     except OSError as exc:

@@ -35,7 +35,7 @@ from hub.config.inheritance import Inheritance
 from hub.config.models import HubConfig, RemoteServer
 from hub.errors import StartError
 from hub.legible import on_one_line
-from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted
+from hub.logins.issuer_requests import OK, IssuerAnswer, NoAnswerError, posted, read_as
 from hub.logins.login import Login, LoginSettings, RegisteredClient
 from hub.logins.login_files import LoginFiles, unkept
 from hub.protocol.http_headers import is_private
@@ -172,34 +172,25 @@ class _Description(Struct, frozen=True):
     error_description: str = ""
 
 
-class DeviceGrant:
+class DeviceGrant(Struct, frozen=True):
     """The grant at one authorization server, for one client and one resource.
 
     `clock` need not tell the time of day. Raises in all methods: LoginFailedError.
     """
 
-    def __init__(
-        self,
-        client: RegisteredClient,
-        resource: str,
-        *,
-        clock: Clock,
-        sleep: Sleep,
-        http: httpx2.AsyncClient | None,
-    ) -> None:
-        self._client = client
-        self._resource = resource
-        self._clock = clock
-        self._sleep = sleep
-        self._http = http
+    client: RegisteredClient
+    resource: str
+    clock: Clock
+    sleep: Sleep
+    http: httpx2.AsyncClient | None
 
     async def code(self, endpoint: str, scope: str | None) -> DeviceCode:
         """Return a new code from the device authorization endpoint."""
-        form = {"resource": self._resource}
+        form = {"resource": self.resource}
         if scope:
             form["scope"] = scope
         try:
-            answer = await posted(endpoint, form, self._client, self._http)
+            answer = await posted(endpoint, form, self.client, self.http)
         except NoAnswerError as exc:
             raise LoginFailedError(f"its authorization server {exc}") from exc
         if answer.status != OK or answer.error:
@@ -208,15 +199,15 @@ class DeviceGrant:
 
     async def tokens(self, endpoint: str, code: DeviceCode) -> bytes:
         """Return the token endpoint's answer with tokens, once somebody has entered the code."""
-        form = {"grant_type": GRANT, "device_code": code.device_code, "resource": self._resource}
+        form = {"grant_type": GRANT, "device_code": code.device_code, "resource": self.resource}
         lasts = min(code.expires_in, LONGEST)
-        interval, ends = max(code.interval, SHORTEST), self._clock() + lasts
-        while (left := ends - self._clock()) > 0:
-            await self._sleep(min(interval, left))
-            if self._clock() >= ends:
+        interval, ends = max(code.interval, SHORTEST), self.clock() + lasts
+        while (left := ends - self.clock()) > 0:
+            await self.sleep(min(interval, left))
+            if self.clock() >= ends:
                 break
             try:
-                answer = await posted(endpoint, form, self._client, self._http)
+                answer = await posted(endpoint, form, self.client, self.http)
             except NoAnswerError:
                 interval = _backed_off(interval)
                 continue
@@ -227,10 +218,7 @@ class DeviceGrant:
 
 
 def _interval_after(answer: IssuerAnswer, interval: float) -> float:
-    """Return how long to wait after an answer without tokens.
-
-    Raises: LoginFailedError if there will be none.
-    """
+    """Return the seconds to wait after an answer without tokens. Raises: LoginFailedError."""
     if answer.error == "authorization_pending":
         return interval
     if answer.error == "slow_down":
@@ -271,10 +259,7 @@ def _refusal(answer: IssuerAnswer) -> str:
 
 
 def _description(answer: IssuerAnswer) -> str:
-    try:
-        said = msgspec.json.decode(answer.body, type=_Description).error_description
-    except msgspec.MsgspecError:
-        return ""
+    said = read_as(_Description, answer.body).error_description
     return f": {on_one_line(said[:_MOST_SAID])}" if said else ""
 
 
@@ -329,7 +314,7 @@ class DeviceLogin(ServerLogin):
 
     async def _perform_authorization(self) -> httpx2.Request:
         found = self._prepared()
-        endpoint = _endpoint_in(self._document)
+        endpoint = read_as(_Endpoint, self._document).device_authorization_endpoint
         if endpoint is None:
             what = "its authorization server gives no codes for other devices (RFC 8628)"
             fix = "Use `--paste` in place of `--device`: a browser on any machine will do."
@@ -349,10 +334,3 @@ class DeviceLogin(ServerLogin):
         asked = httpx2.Request("POST", place)
         self._granted = httpx2.Response(OK, content=tokens, request=asked)
         return asked
-
-
-def _endpoint_in(document: bytes) -> str | None:
-    try:
-        return msgspec.json.decode(document, type=_Endpoint).device_authorization_endpoint
-    except msgspec.MsgspecError:
-        return None

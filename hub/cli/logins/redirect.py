@@ -36,10 +36,7 @@ class Redirect:
         self._came = anyio.Event()
 
     async def come_back(self) -> AuthorizationCodeResult:
-        """Return the answer.
-
-        Raises: LoginFailedError if the server refused, or none has come in time.
-        """
+        """Return the answer. Raises: LoginFailedError if it is a refusal, or does not come."""
         with anyio.move_on_after(PATIENCE):
             await self._came.wait()
         if self._answer is None:
@@ -84,10 +81,7 @@ def _answer_in(query: str) -> AuthorizationCodeResult:
 
 @asynccontextmanager
 async def listening(port: int | None) -> AsyncGenerator[Redirect]:
-    """Serve the address that the browser is sent back to, on loopback alone.
-
-    Raises: LoginFailedError if another program has the port.
-    """
+    """Serve the address to come back to, on loopback. Raises: LoginFailedError if that fails."""
     try:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
     except OSError as exc:
@@ -114,10 +108,7 @@ async def logged_in_by(
     open_page: OpenPage,
     come_back: Callable[[Redirect], Awaitable[AuthorizationCodeResult]] = Redirect.come_back,
 ) -> Login:
-    """Log in by a browser that comes back to `place`, and return what came of it.
-
-    Raises: LoginFailedError.
-    """
+    """Log in by a browser that comes back to `place`. Raises: LoginFailedError."""
     outcome: Login | LoginFailedError
     async with place as redirect:
         there = replace(settings, redirect=redirect.url)
@@ -157,10 +148,7 @@ def _response(status: str, text: str) -> bytes:
 
 
 async def asked_for() -> str:
-    """Ask on the terminal for the address that the browser shows at the end.
-
-    Raises: LoginFailedError if there is no answer.
-    """
+    """Ask for the address that the browser shows at the end. Raises: LoginFailedError for none."""
     print(
         "At the end the browser shows an address of 127.0.0.1 that it cannot open. Paste it here:",
         file=sys.stderr,

@@ -60,12 +60,7 @@ class FileChange(Struct, frozen=True):
 
 
 def read_client(file: ClientFile) -> str | None:
-    """Return the text of a client's file, without a byte order mark; None if there is no file.
-
-    Raises:
-        StartError: no file can be there.
-        ConfigError: it cannot be read, or not parsed.
-    """
+    """Return a client's text without a byte order mark; None without a file. Raises: HubError."""
     try:
         if stat.S_ISDIR(file.path.stat().st_mode):
             raise StartError(f"{file.path}: is a directory", "Put a file there.")
@@ -76,16 +71,11 @@ def read_client(file: ClientFile) -> str | None:
     except OSError as exc:
         raise StartError(f"{file.path}: {exc.strerror}", "Put a file there.") from None
     text = text_in(file.path, str(file.path))
-    if text.strip() and not _is_only_comments(text, file):
-        Document(str(file.path), text, file.form)
+    with suppress(ValueError):
+        if not parsed(text, file.form):  # only comments
+            return text
+    Document(str(file.path), text, file.form)
     return text
-
-
-def _is_only_comments(text: str, file: ClientFile) -> bool:
-    try:
-        return not parsed(text, file.form)
-    except ValueError:
-        return False
 
 
 def to_install(
@@ -95,10 +85,7 @@ def to_install(
     record: InstallRecord,
     moved: Iterable[str] = (),
 ) -> FileChange | None:
-    """Return the change that puts the hub's entry in; None if it is there already.
-
-    Raises: StartError or ConfigError if that is not possible.
-    """
+    """Return the change that puts the entry in; None if it is there. Raises: HubError."""
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     base = text or ""
@@ -136,10 +123,7 @@ def _name_is_taken(file: ClientFile, name: str, there: object) -> StartError:
 
 
 def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChange | None:
-    """Return the change that takes the hub's entry out; None if there is none.
-
-    Raises: StartError or ConfigError if that is not possible.
-    """
+    """Return the change that takes the entry out; None if there is none. Raises: HubError."""
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     if text is None:
@@ -169,10 +153,7 @@ def _without_known(file: ClientFile, text: str, known: Installation) -> str:
 
 
 def perform(change: FileChange, record: InstallRecord) -> Path | None:
-    """Write a change and what is recorded of it; return the copy of the file from before, if any.
-
-    Raises: StartError if writing fails, or the file is not as it was when the change was made.
-    """
+    """Make a change and record it; return the copy of the file from before. Raises: StartError."""
     if change.before is None:
         _make(change, record)
         return None
@@ -258,12 +239,8 @@ class HubConfigFile:
         """Whether there is something to write."""
         return self.text != (self.before or "")
 
-    @property
-    def has_servers(self) -> bool:
-        """Whether there will be servers in it: without any, no hub starts."""
-        return bool(self._servers())
-
-    def _servers(self) -> dict[str, ParsedConfig]:
+    def servers(self) -> dict[str, ParsedConfig]:
+        """Return the servers that will be in it: without any, no hub starts."""
         named = section_of(parsed(self.text, "yaml"), ("servers",)).items()
         return {name: one for name, one in named if isinstance(one, dict)}
 
@@ -292,7 +269,7 @@ class HubConfigFile:
                 raise broken.error
         here = [one for one in discovery.servers if one.path == file.path]
         own = [one for one in here if one.entry.place[:-1] == file.section]
-        there = self._servers()
+        there = self.servers()
         made = carried(own, context, with_secrets=self._with_secrets, there=there)
         stays = {one.name: _why_kept(one, context.environment) for one in made.servers}
         moved = [one for one in made.servers if not stays[one.name]]
@@ -315,10 +292,7 @@ class HubConfigFile:
             self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))
 
     def write(self) -> None:
-        """Write the file; a copy of the one from before is kept.
-
-        Raises: StartError if that fails, or another program has changed the file.
-        """
+        """Write the file, and keep a copy of the one from before. Raises: StartError."""
         if not self.is_changed:
             return
         mode = 0o600 if self._with_secrets else None
@@ -354,7 +328,7 @@ def _why_kept(one: CarriedServer, environment: Mapping[str, str]) -> str:
 
 
 def _elsewhere(source: FoundServer, file: ClientFile) -> str:
-    fix = "take it out by hand"
+    fix = f"`claude mcp remove --scope local {shlex.quote(source.name)}` takes it out"
     if source.scope not in {"local", file.scope}:
         fix = f"run this {'with' if source.scope == 'project' else 'without'} --project"
     where = f"{shown(source.path)}: {spelled(source.entry.place)}"

@@ -20,6 +20,7 @@ from hub.config.clients.locations import (
     CLIENTS,
     ClientFile,
     Discovery,
+    FoundServer,
     UserPlace,
     client_files,
     discover,
@@ -72,10 +73,7 @@ def user_place() -> UserPlace:
 
 
 def known_clients(names: Sequence[str]) -> list[str]:
-    """Return the names of clients as they were given.
-
-    Raises: UsageError if there is no such client.
-    """
+    """Return the names of clients as given. Raises: UsageError if there is no such client."""
     unknown = next((name for name in names if name not in CLIENTS), None)
     if unknown is not None:
         fix = f"Name one of {', '.join(CLIENTS)}."
@@ -84,10 +82,7 @@ def known_clients(names: Sequence[str]) -> list[str]:
 
 
 def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[ClientFile]:
-    """Return the files to read: those that were named, else all that the clients may have.
-
-    Raises: StartError if a file that was named is not there.
-    """
+    """Return the files that were named, else all that the clients may have. Raises: StartError."""
     named = [ClientFile("file", "file", Path(name), (), form_of(name)) for name in files]
     for one in named:
         if not one.path.is_file():
@@ -149,10 +144,7 @@ def _nothing(discovery: Discovery, files: Sequence[str]) -> StartError:
 
 
 def may_write(path: Path, options: Namespace) -> None:
-    """Check that a config may be written to `path`.
-
-    Raises: UsageError if there is a file already, and nobody to ask; or no place for a file.
-    """
+    """Check that a config may be written there. Raises: UsageError, also if nobody can be asked."""
     if not str(options.output).strip() or path.is_dir() or options.output[-1] == "/":
         what = f"--output {path}: is a directory" if options.output else "--output: is empty"
         raise UsageError(what, f"Name a file in it: --output {path / FOUND}")
@@ -249,6 +241,10 @@ def reached(server: dict[str, Any]) -> tuple[str, str]:
     return "stdio", shlex.join(words[:3]) + (" ..." if len(words) > 3 else "")  # noqa: PLR2004 - enough to know it by
 
 
+def _where(one: FoundServer) -> dict[str, str]:
+    return {"client": one.client, "file": str(one.path), "name": one.name}
+
+
 def _as_json(
     discovery: Discovery, made: Carried, output: Path, *, is_written: bool
 ) -> dict[str, Any]:
@@ -259,29 +255,13 @@ def _as_json(
             {
                 "name": one.name,
                 "transport": reached(one.server)[0],
-                "sources": [
-                    {
-                        "client": source.client,
-                        "scope": source.scope,
-                        "file": str(source.path),
-                        "name": source.name,
-                    }
-                    for source in one.sources
-                ],
+                "sources": [{**_where(each), "scope": each.scope} for each in one.sources],
                 "variables": list(dict.fromkeys(need.name for need in one.needs)),
                 "notCarriedOver": list(one.notes),
             }
             for one in made.servers
         ],
-        "leftOut": [
-            {
-                "client": left.source.client,
-                "file": str(left.source.path),
-                "name": left.source.name,
-                "reason": left.why,
-            }
-            for left in made.left
-        ],
+        "leftOut": [{**_where(left.source), "reason": left.why} for left in made.left],
         "broken": [
             {"client": one.client, "file": str(one.path), "error": one.error.faults[0].said}
             for one in discovery.broken

@@ -243,16 +243,12 @@ def _document(file: ClientFile, context: LoadContext) -> Document | None:
 
 
 def _found(file: ClientFile, document: Document, context: LoadContext) -> Iterator[FoundServer]:
-    for name, entry in entries_in(document, context, _sections(file)):
+    own = (file.section,) if file.section else ()
+    sections = _BELOW_MCP if file.section[:1] == ("mcp",) else own
+    for name, entry in entries_in(document, context, sections):
         scope = "local" if entry.place[0] == "projects" else file.scope
         directory = _directory(file, entry.place, context)
         yield FoundServer(file.client, scope, file.path, name, entry, directory)
-
-
-def _sections(file: ClientFile) -> tuple[Place, ...]:
-    if file.section[:1] == ("mcp",):
-        return _BELOW_MCP
-    return (file.section,) if file.section else ()
 
 
 def _directory(file: ClientFile, place: Place, context: LoadContext) -> Path:

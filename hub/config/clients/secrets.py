@@ -93,7 +93,8 @@ def looks_secret(value: str, name: str = "") -> bool:
     """Return whether a value is likely a secret, by its name or by how it looks."""
     bare = _PLACEHOLDER.sub("", value)
     if not bare.strip():
-        return _has_default(value)
+        defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
+        return any(default and looks_secret(default) for default in defaults)
     if is_withheld(name or "X", bare) or _KNOWN.search(bare) or _DIGITS.search(bare):
         return True
     return _is_mixed(bare)
@@ -115,12 +116,6 @@ def _is_certain(value: str) -> bool:
     """Return whether a value is a secret even if it is a path or a URL."""
     bare = _PLACEHOLDER.sub("", value)
     return is_withheld("X", bare) or _KNOWN.search(bare) is not None
-
-
-def _has_default(value: str) -> bool:
-    """Return whether a default in a placeholder looks secret: `${KEY:-sk-...}`."""
-    defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
-    return any(default and looks_secret(default) for default in defaults)
 
 
 def hidden(
@@ -166,7 +161,11 @@ class _Hiding:
                 key: self._header(key, one, ("headers", key)) for key, one in headers
             }
         if isinstance(made.get("args"), list):
-            made["args"] = self._args([str(one) for one in made["args"]])
+            args = [str(one) for one in made["args"]]
+            pairs = enumerate(zip(args, ["", *args], strict=False))
+            made["args"] = [
+                self._argument(one, before, ("args", at)) for at, (one, before) in pairs
+            ]
         if isinstance(made.get("url"), str):
             made["url"] = self._url(made["url"])
         return made, self._needed
@@ -212,13 +211,6 @@ class _Hiding:
         wanted = "TOKEN" if low in _LOGINS else name
         return (found[1] or "") + self._put(f"{self._name}_{wanted}", found[2], at)
 
-    def _args(self, args: list[str]) -> list[str]:
-        made: list[str] = []
-        for index, value in enumerate(args):
-            before = args[index - 1] if index else ""
-            made.append(self._argument(value, before, ("args", index)))
-        return made
-
     def _argument(self, value: str, before: str, at: Place) -> str:
         flag = before.lstrip("-").replace("-", "_") if _FLAG.fullmatch(before) else ""
         if not _rest(value):
@@ -230,7 +222,9 @@ class _Hiding:
         made = self._with_header(value, at)
         if made == value and value.startswith("http"):
             made = self._url(value, at)
-        is_secret = _is_certain(value) or (looks_secret(value) and not _is_path(value))
+        # A path or a package: its long names with digits are no secrets.
+        is_path = value.startswith(("~", "@", "-")) or "/" in value
+        is_secret = _is_certain(value) or (looks_secret(value) and not is_path)
         if made == value and is_secret:
             return self._put(f"{self._name}_secret", value, at)
         return made
@@ -285,8 +279,3 @@ class _Hiding:
 def _rest(value: str) -> str:
     """Return what of a value is no placeholder."""
     return _PLACEHOLDER.sub("", value).strip()
-
-
-def _is_path(value: str) -> bool:
-    """Return whether an argument is a path or a package: long names with digits are no secrets."""
-    return value.startswith(("/", "./", "../", "~", "@", "-")) or value.count("/") > 0

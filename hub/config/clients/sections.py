@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from hub.config.clients.entries import ClientServer, read_entry
 from hub.config.fields import LoadContext
 from hub.config.source.documents import Document, ParsedConfig
-from hub.config.source.places import Path, spelled
+from hub.config.source.places import Path, spelled, value_at
 from hub.errors import ConfigError
 from hub.launch.templates import input_variable, literal
 
@@ -74,11 +74,10 @@ class Respelling(Struct, frozen=True):
         text = _THEIRS.sub(self._ours, text)
         if whole := _WHOLE.fullmatch(text):
             return f"{whole[1]}${{{whole[2]}}}"
-        return _BARE.sub(self._set, text) if bare else text
-
-    def _set(self, found: re.Match[str]) -> str:
-        """Return `$NAME` as the hub spells it, if there is such a variable."""
-        return f"${{{found[1]}}}" if found[1] in self.environment else found[0]
+        if not bare:
+            return text
+        known = self.environment  # a `$NAME` that is no variable stays
+        return _BARE.sub(lambda one: f"${{{one[1]}}}" if one[1] in known else one[0], text)
 
     def _ours(self, found: re.Match[str]) -> str:
         name = found["editor"] or found["opencode"] or found["continue"]
@@ -94,9 +93,8 @@ class Respelling(Struct, frozen=True):
 
 
 _SECTIONS: Final[tuple[Path, ...]] = (
-    (
-        "mcpServers",
-    ),  # Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Continue, ...
+    # Claude Desktop, Claude Code, Cursor, Windsurf, Cline, Gemini CLI, Continue, ...
+    ("mcpServers",),
     ("context_servers",),  # Zed
     ("mcp_servers",),  # Codex
     ("mcp", "servers"),  # VS Code's settings, OpenCode 2
@@ -201,7 +199,7 @@ def _found(
     """Yield the sections with servers, the general one before that of a project."""
     raw = document.raw
     for section in sections:
-        value = _at(raw, section)
+        value = value_at(raw, section)
         is_there = value is not None or (section[0] in raw and len(section) == 1)
         if is_there and _is_theirs(section, value, document):
             yield section, value
@@ -213,15 +211,9 @@ def _found(
     here = context.directory
     for directory in (here, *here.parents):
         section = ("projects", str(directory), "mcpServers")
-        if isinstance(value := _at(raw, section), dict) and value:
+        if isinstance(value := value_at(raw, section), dict) and value:
             yield section, cast("object", value)
             return
-
-
-def _at(raw: Any, path: Path) -> Any:
-    for part in path:
-        raw = cast("ParsedConfig", raw).get(str(part)) if isinstance(raw, dict) else None
-    return raw
 
 
 def _is_theirs(section: Path, value: object, document: Document) -> bool:
@@ -236,10 +228,7 @@ def _is_theirs(section: Path, value: object, document: Document) -> bool:
 def _named(
     document: Document, section: Path, value: object
 ) -> Iterator[tuple[str, str | int, Any]]:
-    """Yield the name, key and value of each entry of a section.
-
-    Raises: ConfigError if it is no mapping, no list of entries with names, and not null.
-    """
+    """Yield the name, key and value of each entry of a section. Raises: ConfigError."""
     if isinstance(value, dict):
         for name, raw in cast("ParsedConfig", value).items():
             yield str(name), str(name), raw
@@ -277,7 +266,7 @@ def likely_section(raw: ParsedConfig) -> tuple[str, str] | None:
 
 def inputs_in(document: Document) -> list[EditorInput]:
     """Return what a config's editor would ask its user for: its `inputs`."""
-    nested = _at(document.raw, ("mcp", "inputs"))
+    nested = value_at(document.raw, ("mcp", "inputs"))
     listed = document.raw.get("inputs") or nested
     if not isinstance(listed, list):
         return []

@@ -20,17 +20,17 @@ from hub.launch.environments import Inherits
 
 Locate: TypeAlias = Callable[[str], tuple[str, ...] | None]
 """Returns the components of a path with all links followed; None if it cannot be followed."""
-Tighter: TypeAlias = Callable[[Any, Any], Any]
-"""Returns the part of a change that tightens: a value that allows no more than the first one."""
-
 
 PartT = TypeVar("PartT", bound=Part)
 
 
 class Order(Struct, frozen=True):
-    """How one key tightens, and `why` a change of it that does more waits for the user."""
+    """How one key tightens, and `why` a change of it that does more waits for the user.
 
-    tighter: Tighter
+    `tighter` returns the part of a change that tightens: what allows no more than the first value.
+    """
+
+    tighter: Callable[[Any, Any], Any]
     why: str
 
 
@@ -74,18 +74,16 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
     made: list[NamedToken] = []
     for one in new:
         for was in old:
-            if was.model_copy(update={"expires": one.expires}) == one or _is_unread(was, one):
+            # One that is not read again: nobody knows whether it is another.
+            is_kept = was.name == one.name and None not in {was.token, one.token}
+            is_same = was.model_copy(update={"expires": one.expires}) == one
+            if is_same or (is_kept and one.token is not None and is_unread(one.token)):
                 ends = (end for end in (was.expires, one.expires) if end is not None)
                 end = min(ends, default=None)
-                is_same = end == was.expires  # then the key stays unset where it was
-                made.append(was if is_same else was.model_copy(update={"expires": end}))
+                # Where the end is the same, the key stays unset if it was.
+                new_end = was.model_copy(update={"expires": end})
+                made.append(was if end == was.expires else new_end)
     return tuple(made)
-
-
-def _is_unread(old: NamedToken, new: NamedToken) -> bool:
-    """Return whether a token is not read again, so that nobody knows whether it is another."""
-    is_named_so = old.name == new.name and old.token is not None
-    return is_named_so and new.token is not None and is_unread(new.token)
 
 
 def _issuers(
@@ -133,12 +131,12 @@ def _burst(old: int | None, new: int | None) -> int | None:
 
 def _profiles(old: dict[str, Profile], new: dict[str, Profile]) -> dict[str, Profile]:
     """Return the old profiles with lower limits where the new ones have them."""
-    return {name: _limited(one, new.get(name, one)) for name, one in old.items()}
-
-
-def _limited(old: Profile, new: Profile) -> Profile:
-    limits = tighter_by_key(old.limits, new.limits, "profiles.*.limits")
-    return old if limits == old.limits else old.model_copy(update={"limits": limits})
+    made = dict(old)
+    for name, one in old.items():
+        limits = tighter_by_key(one.limits, new.get(name, one).limits, "profiles.*.limits")
+        if limits != one.limits:
+            made[name] = one.model_copy(update={"limits": limits})
+    return made
 
 
 def _share(old: str, new: str) -> str:
@@ -179,22 +177,11 @@ def _arguments(old: dict[str, Kind], new: dict[str, Kind]) -> dict[str, Kind]:
 
 
 def _environment(old: Inherits, new: Inherits) -> Inherits:
-    if _inherits_all(old, new):
+    if old in {"all", new} or new in {"minimal", ()}:
         return new
     if isinstance(old, tuple) and isinstance(new, tuple):
         return _shared_globs(old, new)
     return old
-
-
-def _inherits_all(old: Inherits, new: Inherits) -> bool:
-    """Return whether a child with `old` gets every variable that it gets with `new`."""
-    if old in {"all", new} or new in {"minimal", ()}:
-        return True
-    return (
-        isinstance(old, tuple)
-        and isinstance(new, tuple)
-        and all(_is_covered(one, old) for one in new)
-    )
 
 
 _LOOSER: Final = "it may let more calls through"
@@ -217,15 +204,13 @@ _GUARD: Final = {
     "refuse_options": _ranked(False, True, why=_LOOSER),
 }
 _ROOTS: Final = {
-    "fallback": _kept("it may grant other folders"),  # with `detect`: see `folders`
-    "detect": _kept("it may grant other folders"),
+    # They only mean something together: see `folders`.
+    **dict.fromkeys(("fallback", "detect"), _kept("it may grant other folders")),
     "ceiling": _kept("roots may reach further"),  # with `deny`: see `folders`
-    "when_missing": _ranked("allow", "deny", why=_LOOSER),
-    "when_empty": _ranked("allow", "deny", why=_LOOSER),
+    **dict.fromkeys(("when_missing", "when_empty"), _ranked("allow", "deny", why=_LOOSER)),
     "strict": _ranked(False, True, why=_LOOSER),
     # After the timeout the fallback counts, which may have more than the client's roots.
-    "timeout": _kept(_UNKNOWN),
-    "debounce": _kept(_UNKNOWN),
+    **dict.fromkeys(("timeout", "debounce"), _kept(_UNKNOWN)),
     "reuse": _at_most("roots would count for longer"),
     "deny": Order(partial(_restrictions, lambda line: DenyPatterns((line,)).brings_back), _LOOSER),
     "allow_unsafe": _ranked(True, False, why=_LOOSER),
@@ -236,18 +221,10 @@ _LIMITS: Final = {
     "burst": Order(_burst, _HIGHER),
 }
 _LISTEN: Final = {
-    "host": _kept(_CLIENTS),
-    "port": _kept(_CLIENTS),
-    "path": _kept(_CLIENTS),
-    "token": _kept(_CLIENTS),
+    **dict.fromkeys(("host", "port", "path", "token", "keys", "replica"), _kept(_CLIENTS)),
     "tokens": Order(_tokens, _CLIENTS),  # the last one stays: see `tightening`
-    "keys": _kept(_CLIENTS),
-    "replica": _kept(_CLIENTS),
-    "adopt": Order(_fewer, _CLIENTS),
+    **dict.fromkeys(("adopt", "names", "origins", "trusted_proxies"), Order(_fewer, _CLIENTS)),
     "poll_after": _kept(_UNKNOWN),
-    "names": Order(_fewer, _CLIENTS),
-    "origins": Order(_fewer, _CLIENTS),
-    "trusted_proxies": Order(_fewer, _CLIENTS),
     "max_result": _at_most(_HIGHER),
     **{f"limits.{key}": order for key, order in _LIMITS.items()},
     # Without any other token it stays: see `tightening`.
@@ -268,45 +245,32 @@ _SERVER: Final = {
     **{f"guard.{key}": order for key, order in _GUARD.items()},
     "share": Order(_share, "more clients may share a process"),
     "start": _ranked("eager", "auto", "lazy", why="it would start without a call"),
-    "start_timeout": _at_most(_HIGHER),
-    "timeout": _at_most(_HIGHER),
-    "concurrency": _at_most(_HIGHER),
-    "idle_stop": _at_most(_HIGHER),
+    **dict.fromkeys(("start_timeout", "timeout", "concurrency", "idle_stop"), _at_most(_HIGHER)),
     "era": _kept(_UNKNOWN),
     "describe_roots": _kept(_TEXT),
     "scopes": Order(_more, _SCOPES),
     "tools.allow": Order(_shared_globs, "more tools would be offered"),
     "tools.deny": Order(_all_globs, "more tools would be offered"),
     **{f"tools.overrides.*.{key}": order for key, order in _OVERRIDE.items()},
-    "command": _kept(_LAUNCH),
-    "args": _kept(_LAUNCH),
-    "env": _kept(_LAUNCH),
+    **dict.fromkeys(("command", "args", "env", "cwd", "roots.args"), _kept(_LAUNCH)),
     "environment": Order(_environment, _INHERITS),
-    "cwd": _kept(_LAUNCH),
     "roots.answer": _kept(_UNKNOWN),
-    "roots.args": _kept(_LAUNCH),
     # They only mean something together: see `tightening`.
     **dict.fromkeys((f"confine.{key}" for key in Confine.model_fields), _kept(_CONFINED)),
-    "url": _kept(_REACH),
-    "headers": _kept(_REACH),
-    "transport": _kept(_REACH),
     "paths": _ranked("remote", "local", why=_LOOSER),
-    **dict.fromkeys(("auth", *(f"auth.{key}" for key in RemoteAuth.model_fields)), _kept(_REACH)),
+    **dict.fromkeys(("url", "headers", "transport", "auth"), _kept(_REACH)),
+    **dict.fromkeys((f"auth.{key}" for key in RemoteAuth.model_fields), _kept(_REACH)),
 }
 
 ORDERS: Final[dict[str, Order]] = {
     "version": _kept(_UNKNOWN),
     **{f"listen.{key}": order for key, order in _LISTEN.items()},
-    "stdio.max_result": _at_most(_HIGHER),
     **{f"roots.{key}": order for key, order in _ROOTS.items()},
     **{f"guard.{key}": order for key, order in _GUARD.items()},
-    "names": _kept(_SHOWN),
-    "expose": _kept(_SHOWN),
+    **dict.fromkeys(("names", "expose"), _kept(_SHOWN)),
     "instructions": _kept(_TEXT),
-    "linger": _at_most(_HIGHER),
-    "max_children": _at_most(_HIGHER),
-    "max_children_per_session": _at_most(_HIGHER),
-    "drain": _at_most(_HIGHER),
+    **dict.fromkeys(("max_children", "max_children_per_session"), _at_most(_HIGHER)),
+    **dict.fromkeys(("linger", "drain", "stdio.max_result"), _at_most(_HIGHER)),
     **dict.fromkeys(("audit", "audit.file"), _kept("calls would be recorded elsewhere, or not")),
     # One key, but for the limits: those may be lower while the rest of a change waits.
     "profiles": Order(_profiles, "clients may get more"),
@@ -318,16 +282,8 @@ ORDERS: Final[dict[str, Order]] = {
 }
 """The order of each key, by its pattern (`pattern_of`)."""
 
-NEEDS_RESTART: Final = (
-    "listen.host",
-    "listen.port",
-    "listen.path",
-    "listen.poll_after",
-    "listen.keys",
-    "listen.replica",
-    "listen.adopt",
-    "drain",
-)
+_OF_ADDRESS: Final = ("host", "port", "path", "poll_after", "keys", "replica", "adopt")
+NEEDS_RESTART: Final = (*(f"listen.{key}" for key in _OF_ADDRESS), "drain")
 """Keys that a running hub does not take over, each with all below it."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 
@@ -65,11 +65,12 @@ def shown(path: Path) -> str:
 
 
 def _servers(old: HubConfig, new: HubConfig) -> Iterator[Path]:
-    if _in_both(old.servers, new.servers) != _in_both(new.servers, old.servers):
+    before = [name for name in old.servers if name in new.servers]
+    if before != [name for name in new.servers if name in old.servers]:
         yield ("servers",)  # their order
-    before, after = _entries(old), _entries(new)
-    for name in dict.fromkeys((*before, *after)):
-        was, is_now = before.get(name), after.get(name)
+    entries, new_entries = _entries(old), _entries(new)
+    for name in dict.fromkeys((*entries, *new_entries)):
+        was, is_now = entries.get(name), new_entries.get(name)
         if isinstance(was, Part) and type(was) is type(is_now):
             yield from _differing(was, is_now, ("servers", name))
         elif was != is_now:
@@ -92,10 +93,6 @@ def _without_limits(config: HubConfig) -> list[tuple[str, Profile]]:
     ]
 
 
-def _in_both(names: Iterable[str], others: Container[str]) -> list[str]:
-    return [name for name in names if name in others]
-
-
 def _entries(config: HubConfig) -> dict[str, Part | LeftOut]:
     return {**{str(one.name): one for one in config.left_out}, **config.servers}
 
@@ -104,25 +101,18 @@ def _differing(old: object, new: object, at: Path) -> Iterator[Path]:
     pattern = pattern_of(at)
     if pattern == "servers.*.guard":
         was, is_now = said_by(cast("Guard | None", old)), said_by(cast("Guard | None", new))
-        for name in Guard.model_fields:
-            if was.get(name) != is_now.get(name):
-                yield *at, name
+        names = Guard.model_fields
+        yield from ((*at, name) for name in names if was.get(name) != is_now.get(name))
     elif pattern == "servers.*.tools.overrides":
-        yield from _overrides(*cast("tuple[_Overrides, _Overrides]", (old, new)), at)
+        before, after = cast("tuple[dict[str, ToolOverride], ...]", (old, new))
+        for tool in dict.fromkeys((*before, *after)):
+            was, is_now = before.get(tool, _NO_OVERRIDE), after.get(tool, _NO_OVERRIDE)
+            yield from _differing(was, is_now, (*at, tool))
     elif isinstance(old, Part) and type(old) is type(new):
         for name in type(old).model_fields:
             yield from _differing(_value(old, name), _value(cast("Part", new), name), (*at, name))
     elif old != new:
         yield at
-
-
-_Overrides = Mapping[str, ToolOverride]
-
-
-def _overrides(old: _Overrides, new: _Overrides, at: Path) -> Iterator[Path]:
-    for tool in dict.fromkeys((*old, *new)):
-        was, is_now = old.get(tool, _NO_OVERRIDE), new.get(tool, _NO_OVERRIDE)
-        yield from _differing(was, is_now, (*at, tool))
 
 
 def _value(part: Part, name: str) -> object:
@@ -277,22 +267,16 @@ def _tighter_confinement(old: Confine, new: Confine, locate: Locate) -> Confine:
         return new
     if new.mode == "off":
         return old
+    # By both: what may be written may be read.
+    read = covered(new.read, (*old.read, *old.write), locate)
+    read += covered(old.read, (*new.read, *new.write), locate)
     return Confine(
         mode="require" if "require" in {old.mode, new.mode} else "auto",
-        read=_read_paths(old, new, locate),
+        read=tuple(dict.fromkeys(read)),
         write=shared_paths(old.write, new.write, locate),
         allow=tuple(one for one in new.allow if one in old.allow),
         abi=max(old.abi, new.abi),
     )
-
-
-def _read_paths(old: Confine, new: Confine, locate: Locate) -> tuple[str, ...]:
-    """Return the paths that a server may read by both: what may be written may be read."""
-    found = (
-        *covered(new.read, (*old.read, *old.write), locate),
-        *covered(old.read, (*new.read, *new.write), locate),
-    )
-    return tuple(dict.fromkeys(found))
 
 
 def _tighter_guard(old: HubConfig, new: HubConfig, hub: Guard, server: str) -> Guard | None:
@@ -301,7 +285,7 @@ def _tighter_guard(old: HubConfig, new: HubConfig, hub: Guard, server: str) -> G
     was, wanted = said_by(old.servers[server].guard), said_by(new.servers[server].guard)
     said: dict[str, object] = {}
     for key in Guard.model_fields:
-        needed = _tightest(f"guard.{key}", getattr(before, key), getattr(after, key))
+        needed = order_of(f"guard.{key}").tighter(getattr(before, key), getattr(after, key))
         for side in (wanted, was, {key: needed}):
             if side.get(key, getattr(hub, key)) == needed:
                 said.update((one, value) for one, value in side.items() if one == key)
@@ -318,10 +302,8 @@ def _tighter_overrides(
     for tool in dict.fromkeys((*after, *before)):
         was, wanted = before.get(tool, _NO_OVERRIDE), after.get(tool, _NO_OVERRIDE)
         one = tighter_by_key(was, wanted, "servers.*.tools.overrides.*")
-        needed = _tightest(
-            "guard.mode",
-            was.guard or old.guard_of(server).mode,
-            wanted.guard or new.guard_of(server).mode,
+        needed = order_of("guard.mode").tighter(
+            was.guard or old.guard_of(server).mode, wanted.guard or new.guard_of(server).mode
         )
         modes = (wanted.guard, was.guard, needed)
         mode = next(mode for mode in modes if (mode or guard.mode) == needed)
@@ -329,7 +311,3 @@ def _tighter_overrides(
         if one != _NO_OVERRIDE:
             made[tool] = one
     return made
-
-
-def _tightest(pattern: str, old: object, new: object) -> object:
-    return order_of(pattern).tighter(old, new)

@@ -28,6 +28,7 @@ from hub.config.source.places import (
     shown_key,
     spelled,
     syntax_excerpt,
+    value_at,
 )
 from hub.errors import ConfigError, Fault
 
@@ -61,12 +62,14 @@ class Document:
         if raw is None:
             raise ConfigError(origin, "is empty", _START[self.form])
         if not isinstance(raw, dict):
-            raise ConfigError(origin, "must be a mapping", _not_a_mapping(text, self.form))
+            is_toml = self.form == "yaml" and re.match(r"\s*\w+\s*=", text)
+            fix = "Write `key: value`, with a colon. " if is_toml else ""
+            raise ConfigError(origin, "must be a mapping", f"{fix}{_START[self.form]}")
         self.raw = cast("ParsedConfig", raw)
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
         """Return the fault at a path; `of_key`: the key is wrong, not its value."""
-        while len(path) > 1 and self._is_plain(path[:-1]):
+        while len(path) > 1 and isinstance(value_at(self.raw, path[:-1]), str | int | float):
             # The file has `guard: off` for `guard: {mode: off}`.
             fix = fix.replace(f"`{path[-1]}: ", f"`{path[-2]}: ")
             path = path[:-1]
@@ -85,19 +88,6 @@ class Document:
         place = self._nearest(path)
         return 0 if place is None else place.start
 
-    def _is_plain(self, path: Path) -> bool:
-        """Return whether there is a text or a number at a path."""
-        value: Any = self.raw
-        for part in path:
-            if isinstance(value, dict):
-                value = cast("ParsedConfig", value).get(str(part))
-            elif isinstance(value, list) and isinstance(part, int):
-                items = cast("list[Any]", value)
-                value = items[part] if part < len(items) else None
-            else:
-                return False
-        return isinstance(value, str | int | float)
-
     def _excerpt(self, place: Place, path: Path, *, of_key: bool) -> str:
         # A list's or a mapping's value is not shown.
         of_key = (of_key or place.value == place.start) and place.key_end > place.start
@@ -106,28 +96,20 @@ class Document:
         else:
             start, end = place.value, place.value_end
         return excerpt(
-            self.origin,
-            self.text,
-            (place.start, place.value_end),
-            (start, end),
-            path=path,
+            self.origin, self.text, (place.start, place.value_end), (start, end), path=path
         )
 
     def _nearest(self, path: Path) -> Place | None:
         """Return the place of a path, or of what is nearest around it; None at the top."""
+        if isinstance(self._places, JsonPlaces):
+            return self._places.nearest(path)
+        around = (self._places.get(path[:length]) for length in range(len(path), 0, -1))
+        return next(filter(None, around), None)
+
+    @cached_property
+    def _places(self) -> Places | JsonPlaces:
         if self.form == "json":
-            return self._json_places.nearest(path)
-        for length in range(len(path), 0, -1):
-            if (place := self._places.get(path[:length])) is not None:
-                return place
-        return None
-
-    @cached_property
-    def _json_places(self) -> JsonPlaces:
-        return JsonPlaces(self.text)
-
-    @cached_property
-    def _places(self) -> Places:
+            return JsonPlaces(self.text)
         return places_in_yaml(self.text) if self.form == "yaml" else places_in_toml(self.text)
 
     def _shown(self, mistake: Mistake) -> Fault:
@@ -175,11 +157,9 @@ def is_inline(source: str) -> bool:
 
 
 def read(source: str, directory: FilePath, digest: str | None = None) -> Document:
-    """Return the config `source`: the name of a file, or JSON text.
+    """Return the config `source`: the name of a file, or JSON text. Raises: ConfigError.
 
     With `digest` only a file with this SHA-256 hash is read.
-
-    Raises: ConfigError if it cannot be read or parsed.
     """
     if is_inline(source):
         return Document("the config", source, "json")
@@ -217,12 +197,6 @@ def _parsed(text: str, form: Form) -> object:
     return read_yaml(text)
 
 
-def _not_a_mapping(text: str, form: Form) -> str:
-    if form == "yaml" and re.match(r"\s*\w+\s*=", text):
-        return f"Write `key: value`, with a colon. {_START[form]}"
-    return _START[form]
-
-
 def _content(path: FilePath, source: str, limit: int) -> bytes:
     try:
         with path.open("rb") as file:
@@ -230,7 +204,10 @@ def _content(path: FilePath, source: str, limit: int) -> bytes:
     except FileNotFoundError:
         raise ConfigError(source, "no such file", _missing_file(path, source)) from None
     except IsADirectoryError:
-        raise ConfigError(source, "is a directory", _file_in(path, source)) from None
+        usual = next(
+            (f": {source.rstrip('/')}/{one}" for one in _USUAL if one in _names(path)), "."
+        )
+        raise ConfigError(source, "is a directory", f"Name the file in it{usual}") from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no name of a file"
         fix = _ANOTHER
@@ -259,13 +236,6 @@ def _missing_file(path: FilePath, source: str) -> str:
     if near:
         return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
     return _ANOTHER
-
-
-def _file_in(path: FilePath, source: str) -> str:
-    names = _names(path)
-    usual = next((name for name in _USUAL if name in names), None)
-    place = source.rstrip("/")
-    return "Name the file in it." if usual is None else f"Name the file in it: {place}/{usual}"
 
 
 def _names(directory: FilePath) -> Iterable[str]:

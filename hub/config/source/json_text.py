@@ -52,10 +52,7 @@ def as_text(value: object) -> object:
 
 
 def read_json(text: str) -> object:
-    """Return the value of a JSON text.
-
-    Raises: SyntaxMistakesError if it is not JSON or has a key twice.
-    """
+    """Return the value of a JSON text. Raises: SyntaxMistakesError, also if it has a key twice."""
     with suppress(ValueError, RecursionError):
         return _decoded(text)  # without comments, which take long to find
     plain = without_extras(text)

@@ -87,10 +87,7 @@ def _as_written(node: yaml.Node) -> None:
 
 
 def read_yaml(text: str) -> object:
-    """Return the value of a YAML text.
-
-    Raises: SyntaxMistakesError if it is not YAML or has a key twice.
-    """
+    """Return the value of a YAML text. Raises: SyntaxMistakesError, also if it has a key twice."""
     try:
         loader = _Loader(text)
         top = loader.get_single_node()  # pyright: ignore[reportUnknownMemberType] - untyped in the stubs
@@ -152,12 +149,7 @@ _KNOWN: Final = (
         "a `:` is not expected here",
         "Indent the line as the lines of its mapping; put a text that contains `: ` in quotes.",
     ),
-    (
-        r"could not find expected ':'",
-        True,
-        "a `:` is missing after the key",
-        "Write `key: value`.",
-    ),
+    (r"could not find expected ':'", True, "a `:` is missing after the key", "Write `key: value`."),
     (
         r"sequence entries are not allowed",
         False,
@@ -179,8 +171,7 @@ _KNOWN: Final = (
     ),
     (r"expected ',' or '\]'", True, "a `[` is not closed", "Close it with `]`."),
     (r"expected ',' or '\}'", True, "a `{` is not closed", "Close it with `}`."),
-    (r"found unexpected end of stream", True, "a quote is not closed", "Close it."),
-    (r"unexpected document separator", True, "a quote is not closed", "Close it."),
+    (r"unexpected (?:end of stream|document sep)", True, "a quote is not closed", "Close it."),
     (
         r"unknown escape|hexdecimal|expected escape",
         False,

@@ -1,6 +1,7 @@
 import gc
 import json
 import os
+import shlex
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -112,7 +113,7 @@ def test_a_plan_shows_what_is_launched_with_these_roots(
     assert shown["server"] == "files"
     assert shown["argv"] == ["serve", "--flag", f"{top}/a", f"{top}/my files"]
     assert shown["cwd"] == f"{top}/a"
-    assert shown["roots"] == [f"file://{top}/a", f"file://{top}/my%20files"]
+    assert shown["roots"] == [(top / "a").as_uri(), (top / "my files").as_uri()]
     assert shown["env"]["MCP_ROOTS_COUNT"] == "2"
     assert shown["env"]["MCP_ROOTS_PATHS"] == f"{top}/a\n{top}/my files"
 
@@ -132,8 +133,8 @@ def test_a_plan_can_be_read_by_people(
     assert f"  argv   serve '{top}/my files'" in lines
     assert f"  cwd    {top}/my files" in lines
     assert "  env    LEVEL='(set)'" in lines
-    assert f"  root   file://{top}/my%20files" in lines
-    assert far == f"far\n  url    https://example.com/mcp\n  root   file://{top}/my%20files\n"
+    assert f"  root   {(top / 'my files').as_uri()}" in lines
+    assert far == f"far\n  url    https://example.com/mcp\n  root   {(top / 'my files').as_uri()}\n"
 
 
 def test_a_plan_moves_no_terminal(
@@ -251,7 +252,7 @@ def test_a_filesystem_servers_own_directories_bound_its_plan(
     args = ["@modelcontextprotocol/server-filesystem", f"{top}/a"]
     configure(monkeypatch, {"files": {"command": "npx", "args": args}})
     (shown,) = planned(capsys, "--root", ".")
-    assert shown["roots"] == [f"file://{top}/a"]
+    assert shown["roots"] == [(top / "a").as_uri()]
 
 
 def test_a_plan_needs_a_config() -> None:
@@ -587,11 +588,17 @@ def programs(top: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         program.chmod(0o755)
     plant(top, "venv/server").joinpath("venv/server").write_text("#!/gone/venv/bin/python -I\n")
     (top / "venv/server").chmod(0o755)
+    for name, words in (("by-env", "gone"), ("by-env-s", "-S gone -u"), ("by-env-i", "-i gone")):
+        plant(top, f"venv/{name}").joinpath(f"venv/{name}").write_text(f"#!/usr/bin/env {words}\n")
+        (top / "venv" / name).chmod(0o755)
     plant(top, "venv/data").joinpath("venv/data").write_text("#!/bin/sh\n")
     monkeypatch.setenv("PATH", f"{top}/bin")
     return top
 
 
+LONG = "x" * 300
+"""No file can have so long a name."""
+NO_GONE = "cannot be run. Its first line names gone, which is not on the PATH: install it."
 PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
     ({"command": "npx"}, None),
     ({"command": "TOP/bin/npx"}, None),
@@ -619,6 +626,11 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         'Write `command: npx` and `args: ["-y", "@scope/server"]`.',
     ),
     (
+        {"command": f"npx {LONG} a/b"},
+        f"there is no program 'TOP/npx {LONG} a/b'. "
+        f'Write `command: npx` and `args: ["{LONG}", "a/b"]`.',
+    ),
+    (
         {"command": "https://a.example/mcp"},
         "there is no program 'TOP/https://a.example/mcp'. "
         "A URL is no command: write `url:` in the place of `command:`.",
@@ -640,7 +652,22 @@ PROGRAMS: list[tuple[dict[str, Any], str | None]] = [
         "Its first line names /gone/venv/bin/python, which is not there, as after a move: "
         "install it again.",
     ),
-    ({"command": "venv/data"}, "'TOP/venv/data' cannot be run. Allow it: chmod +x TOP/venv/data"),
+    ({"command": "venv/by-env"}, f"'TOP/venv/by-env' {NO_GONE}"),
+    ({"command": "venv/by-env-s"}, f"'TOP/venv/by-env-s' {NO_GONE}"),
+    ({"command": "venv/by-env-i"}, None),
+    (
+        {"command": "venv/data"},
+        "'TOP/venv/data' cannot be run. Allow it: chmod +x QUOTED",
+    ),
+    (
+        {"command": "my files/sub/x"},
+        "there is no program 'TOP/my files/sub/x'. Install it, or write its whole path.",
+    ),
+    (
+        {"command": r"\\server\share\tool.exe"},
+        r"there is no program 'TOP/\\\\server\\share\\tool.exe'. "
+        "That is a path of Windows: write the path of the program on this machine.",
+    ),
 ]
 
 
@@ -658,7 +685,10 @@ def test_a_program_that_is_not_there_is_a_problem(
     if problem is None:
         assert found == []
     else:
-        assert found == [f"servers.s.command: {problem.replace('TOP', str(programs))}"]
+        told = problem.replace("TOP", str(programs)).replace(
+            "QUOTED", shlex.quote(f"{programs}/venv/data")
+        )
+        assert found == [f"servers.s.command: {told}"]
 
 
 def test_folders_that_are_not_there_are_problems(
@@ -669,6 +699,37 @@ def test_folders_that_are_not_there_are_problems(
     assert problems(capsys) == [
         f"roots.fallback: {top}/my file: there is no such folder. Did you mean my files?",
         f"roots.ceiling: {top}/gone/x: there is no such folder. Make it, or take it out.",
+    ]
+
+
+def test_a_path_of_windows_is_a_problem_wherever_a_path_is_named(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(top, "bin/mcp-server-filesystem")
+    (top / "bin/mcp-server-filesystem").chmod(0o755)
+    monkeypatch.setenv("PATH", str(top / "bin"))
+    share, drive = r"\\server\share", r"C:\Users\x"
+    roots = {"fallback": [share], "ceiling": [drive], "access": [{"path": share, "access": "read"}]}
+    server = {
+        "command": "mcp-server-filesystem",
+        "args": [share, drive],
+        "cwd": drive,
+        "confine": {"mode": "auto", "read": [share], "write": [drive]},
+    }
+    configure(monkeypatch, {"s": server}, roots=roots)
+    why = "is a path of Windows. Write the path of the folder on this machine."
+    assert problems(capsys) == [
+        f"{where}: {path}: {why}"
+        for where, path in (
+            ("roots.fallback", f"{top}/{share}"),
+            ("roots.ceiling", f"{top}/{drive}"),
+            ("roots.access", f"{top}/{share}"),
+            ("servers.s.cwd", f"{top}/{drive}"),
+            ("servers.s.args", share),
+            ("servers.s.args", drive),
+            ("servers.s.confine.read", f"{top}/{share}"),
+            ("servers.s.confine.write", f"{top}/{drive}"),
+        )
     ]
 
 

@@ -59,6 +59,13 @@ def test_folders_that_the_hub_leaves_out_are_named(patient: Patient) -> None:
     assert found["fix"].startswith(f"In {patient.config}, at roots.fallback: Name a folder that")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a file system without room")
+def test_a_full_disk_below_the_audit_file_is_named(patient: Patient) -> None:
+    patient.change("%HOME/audit.log", "/proc/audit.log")
+    (found,) = [one for one in patient.found() if one["about"] == "disk"]
+    assert (found["where"], found["what"]) == ("/proc", "only 0 MB are free on its disk")
+
+
 def test_a_folder_with_a_misspelt_name_is_not_to_be_made(patient: Patient) -> None:
     (patient.home / "work").rename(patient.home / "works")
     (found,) = [one for one in patient.found() if one["about"] == "folders"]
@@ -317,7 +324,7 @@ def test_a_hub_of_another_version_is_to_be_stopped(patient: Patient) -> None:
         (found,) = patient.found()
         answers.join()
     assert found["what"].startswith("is of version 0.0.1, while ")
-    assert found["fix"] == f"roots-hub stop --config {patient.config}"
+    assert found["fix"] == f"roots-hub stop --config {shlex.quote(str(patient.config))}"
 
 
 def test_a_socket_to_which_no_connection_can_be_made_is_to_be_removed(patient: Patient) -> None:
@@ -327,7 +334,7 @@ def test_a_socket_to_which_no_connection_can_be_made_is_to_be_removed(patient: P
         other.bind("abc-def.sock")
         (found,) = patient.found()
     assert found["what"].startswith("the hub does not answer: no connection to the hub")
-    assert found["fix"] == f"rm -f {directory}/abc-def.sock"
+    assert found["fix"] == f"rm -f {shlex.quote(f'{directory}/abc-def.sock')}"
 
 
 def _answer(listening: socket.socket, status: dict[str, object]) -> None:

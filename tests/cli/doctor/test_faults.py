@@ -295,7 +295,7 @@ def _named(found: list[dict[str, str]], what: str) -> list[dict[str, str]]:
     return [one for one in found if what in f"{one['where']}: {one['what']}"]
 
 
-_IN_FILE = re.compile(r"In (?P<file>\S+?)[,:] (?P<rest>.*)$")
+_IN_FILE = re.compile(r"In (?P<file>/.+?)[,:] (?P<rest>.*)$")
 _SET = re.compile(r"set `(?P<key>[\w.]+)` to `(?P<value>[^`]*)`")
 _BELOW = re.compile(r"below (?:servers\.)?(?P<server>\w+)[,:] [Ww]rite (?P<first>`.+`)")
 _AT = re.compile(r"at (?P<key>\S+?)[:.]")
@@ -305,7 +305,7 @@ def _carried_out(fix: str) -> str:
     """Return the command that a remedy is, after the edit that it tells of."""
     fix = fix.removeprefix("Get a new token, then: ").removeprefix("Get a new token, and ")
     edit = _IN_FILE.match(fix[0].upper() + fix[1:])
-    token = re.match(r"write it in (\S+) at ([\w.]+)\.$", fix)
+    token = re.match(r"write it in (/.+) at ([\w.]+)\.$", fix)
     if token:
         _put(Path(token[1]), token[2], f"Bearer {_jwt(1 << 40)}")
         return "true"
@@ -426,7 +426,7 @@ def test_an_entry_that_was_edited_by_hand_is_mended_by_an_edit(patient: Patient)
     file = patient.home / ".codex/config.toml"
     file.write_text(re.sub(r'command = "[^"]*"', 'command = "/none/roots-hub"', file.read_text()))
     (found,) = patient.found()
-    edit = re.match(r"In (\S+), at (\S+): set command to (\S+)$", found["fix"])
+    edit = re.match(r"In (/.+), at (\S+): set command to (/.+)$", found["fix"])
     assert edit is not None, found
     file.write_text(file.read_text().replace("/none/roots-hub", edit[3]))
     assert patient.found() == []

@@ -389,7 +389,8 @@ def test_servers_that_a_client_has_elsewhere_are_told(
     assert main(["install", "claude-code", "--replace", "--yes"]) == 0
     shown = capsys.readouterr().out
     assert "stays as it is: local: ~/.claude.json: projects." in shown
-    assert "take it out by hand, or the client goes on starting it itself\n" in shown
+    out = "`claude mcp remove --scope local local` takes it out, or the client goes on starting it"
+    assert f"is not changed by this; {out} itself\n" in shown
     assert "mcp.json: mcpServers.shared is not changed by this; run this with --project" in shown
 
 
