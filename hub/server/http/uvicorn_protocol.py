@@ -7,7 +7,6 @@ to the one before it, that expects `100 Continue`, or after which the connection
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -57,30 +56,11 @@ class DirectHttp(BoundedHttp):
             self._load.release()
             return False
         self._unset_keepalive_if_required()
-        cycle = self.cycle = self._cycle_like(before)
+        cycle = self.cycle = self.cycle_of(before.scope, keep_alive=True)
         if self._is_taken(repeated.head, body, cycle):
             return True
         self.cycle = before
         return False
-
-    def _cycle_like(self, cycle: RequestResponseCycle) -> RequestResponseCycle:
-        """Return a request that has arrived, with the head of another one."""
-        again = RequestResponseCycle(
-            cycle.scope,
-            self.transport,
-            self.flow,
-            self.logger,
-            self.access_logger,
-            self.access_log,
-            self.server_state.default_headers,
-            asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=True,
-            on_response=self.on_response_complete,
-        )
-        again.more_body = False
-        again.message_event.set()
-        return again
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless its body may show that the request needs none."""

@@ -6,6 +6,7 @@ for a request that arrives at once and whose response is taken at once.
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 import logging
 import time
 from typing import Any, Final
@@ -33,9 +34,22 @@ QUIET: Final = logging.getLogger("uvicorn.error.connection")
 """Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
 _BETWEEN: Final = len(": \r\n")
+_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 _LATE: Final = "The request took too long."
 _CODING: Final = "The hub reads no Transfer-Encoding but chunked."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
+
+
+def _refusing(status: int, text: str) -> Any:
+    """Return an application that answers with an error."""
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        body = text.encode()
+        headers = [*_TEXT, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app
 
 
 class _Unread:
@@ -84,6 +98,8 @@ class BoundedHttp(PlainHttp):
     app_state: dict[str, Any]
     _collected = 0
     _served: RequestResponseCycle | None = None
+    is_refused = False
+    """Whether something came that is no request: nothing behind it is read."""
     is_unread = False
     """Whether a whole response waits for the client: its next request is not begun until then."""
 
@@ -141,6 +157,8 @@ class BoundedHttp(PlainHttp):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
+        if self.is_refused:
+            return
         is_waiting = self._unparsed or self.pipeline
         if is_waiting or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
             self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
@@ -319,22 +337,53 @@ class BoundedHttp(PlainHttp):
             unread.size = 0
 
     def send_400_response(self, msg: str, status: int = 400) -> None:
-        """Refuse what cannot be read as a request, unless it was refused before."""
-        if not self.transport.is_closing():
-            self._connections.log.note("connection closed: no HTTP", self.address, msg)
+        """Refuse what cannot be read as a request, once those before it are answered."""
+        if self.is_refused or self.transport.is_closing():
+            return
+        self.is_refused = True
+        self._unparsed, self._parsed = b"", 0
+        self._connections.log.note("connection closed: no HTTP", self.address, msg)
+        if self._in_body and self.pipeline:
+            self.pipeline.popleft()  # the request itself
+        elif self._in_body or self.cycle is None or self.cycle.response_complete:
             self._refuse(status, msg)
+            return
+        self._in_message = self._in_body = False
+        scope = {**self.cycle.scope, "method": "GET", "http_version": "1.1"}
+        self.cycle = self.cycle_of(scope, keep_alive=False)
+        self.pipeline.appendleft((self.cycle, _refusing(status, msg)))
+
+    def cycle_of(self, scope: Any, *, keep_alive: bool) -> RequestResponseCycle:
+        """Return a request with this head that has arrived as a whole."""
+        cycle = RequestResponseCycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.more_body = False
+        cycle.message_event.set()
+        return cycle
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answer with an error, without a whole request, and close the connection."""
+        """Answer with an error, unless another answer has begun, and close the connection."""
         body = text.encode()
         again = b"retry-after: 1\r\n" if status in {408, 503} else b""
-        self.transport.write(
-            STATUS_LINE[status]
-            + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-            + again
-            + b"content-length: %d\r\n\r\n" % len(body)
-            + body
-        )
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+                + again
+                + b"content-length: %d\r\n\r\n" % len(body)
+                + body
+            )
         self._close()
 
     def _close(self) -> None:

@@ -131,6 +131,40 @@ async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() ->
         assert not One(among).is_in
 
 
+@pytest.mark.parametrize("few", [2, 3, 4])
+async def test_no_few_addresses_keep_all_others_out(few: int) -> None:
+    with limited(24) as among:
+        busy = [One(among, f"192.0.2.{at % few}").proven() for at in range(24)]
+        new = [One(among, "198.51.100.7").proven() for _ in range(4)]
+        assert all(one.is_in for one in new)
+        assert not any(one.closed for one in new)
+        assert sum(one.closed for one in busy) == 4
+        assert len(among) == 24
+
+
+async def test_who_uses_few_keeps_them_where_many_addresses_use_all() -> None:
+    with limited(32) as among:
+        busy = [One(among, f"192.0.2.{at % 16}").proven() for at in range(32)]
+        assert not One(among, "198.51.100.7").is_in
+        assert not any(one.closed for one in busy)
+
+
+async def test_empty_connections_on_a_full_hub_keep_few_newcomers_out() -> None:
+    with limited(800) as among:
+        busy = [One(among, f"192.0.2.{at % 2}").proven() for at in range(800)]
+        new: list[One] = []
+        for _ in range(100):
+            new.append(One(among, "198.51.100.7"))
+            flood = [One(among, "203.0.113.1") for _ in range(30)]
+            assert len(among) <= 900
+            new[-1].proven()
+        assert not any(one.closed for one in new)
+        assert sum(one.closed for one in busy) == 100
+        assert len(among) <= 900
+        for one in flood:
+            among.remove(one)
+
+
 async def test_who_has_shown_nothing_yet_ends_nobodys_request() -> None:
     with limited(8) as among:
         busy = [One(among).proven() for _ in range(8)]
