@@ -6,7 +6,6 @@ for a request that arrives at once and whose response is taken at once.
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 import logging
 import time
 from typing import Any, Final
@@ -17,9 +16,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
-from hub.server.http.bounds.connections import CONNECTION, Connections
+from hub.server.http.bounds.connections import CONNECTION, Connections, UnreadResponse
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
-from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError
+from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError, refusing
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
@@ -34,41 +33,9 @@ QUIET: Final = logging.getLogger("uvicorn.error.connection")
 """Logs what went wrong in this process, and not what each client did."""
 QUIET.setLevel(logging.ERROR)
 _BETWEEN: Final = len(": \r\n")
-_TEXT: Final = ((b"content-type", b"text/plain; charset=utf-8"),)
 _LATE: Final = "The request took too long."
 _CODING: Final = "The hub reads no Transfer-Encoding but chunked."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
-
-
-def _refusing(status: int, text: str) -> Any:
-    """Return an application that answers with an error."""
-
-    async def app(_scope: Any, _receive: Any, send: Any) -> None:
-        body = text.encode()
-        headers = [*_TEXT, (b"content-length", b"%d" % len(body))]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
-
-    return app
-
-
-class _Unread:
-    """The `size` bytes that a client has to read `since` that loop time; expires if it is slow."""
-
-    def __init__(self, connection: BoundedHttp) -> None:
-        self._connection = connection
-        self.evict = connection.evict
-        self.has_unread = connection.has_unread
-        self.is_slow = connection.is_slow
-        self.size = 0
-        self.since = 0.0
-
-    @property
-    def address(self) -> str:
-        return self._connection.address
-
-    def expire(self) -> None:
-        self._connection.unread_for_too_long()
 
 
 class _Flow(FlowControl):
@@ -112,7 +79,7 @@ class BoundedHttp(PlainHttp):
         self._is_proven = False
         self._progress = 0
         self._since = 0.0
-        self._unread = _Unread(self)
+        self._unread = UnreadResponse(self)
         self._unparsed, self._parsed = b"", 0
         self._is_due = False
         self._pace: LoopShare | None = None
@@ -351,26 +318,7 @@ class BoundedHttp(PlainHttp):
         self._in_message = self._in_body = False
         scope = {**self.cycle.scope, "method": "GET", "http_version": "1.1"}
         self.cycle = self.cycle_of(scope, keep_alive=False)
-        self.pipeline.appendleft((self.cycle, _refusing(status, msg)))
-
-    def cycle_of(self, scope: Any, *, keep_alive: bool) -> RequestResponseCycle:
-        """Return a request with this head that has arrived as a whole."""
-        cycle = RequestResponseCycle(
-            scope,
-            self.transport,
-            self.flow,
-            self.logger,
-            self.access_logger,
-            self.access_log,
-            self.server_state.default_headers,
-            asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=keep_alive,
-            on_response=self.on_response_complete,
-        )
-        cycle.more_body = False
-        cycle.message_event.set()
-        return cycle
+        self.pipeline.appendleft((self.cycle, refusing(status, msg)))
 
     def _refuse(self, status: int, text: str) -> None:
         """Answer with an error, unless another answer has begun, and close the connection."""

@@ -97,15 +97,24 @@ class OpenConnection(Protocol):
         """End what has taken too long."""
         ...
 
+    def unread_for_too_long(self) -> None:
+        """Close the connection, unless its client has read much."""
+        ...
+
     def evict(self) -> None:
         """Close the connection at once: another one needs its place."""
         ...
 
 
-class ReadingConnection(OpenConnection, Protocol):
-    """A connection whose client has had a response to read `since` that time of the loop."""
+class UnreadResponse(Struct, eq=False):
+    """The `size` bytes that a connection's client has had to read `since` that time of the loop."""
 
-    since: float
+    connection: OpenConnection
+    size: int = 0
+    since: float = 0.0
+
+    def expire(self) -> None:
+        self.connection.unread_for_too_long()
 
 
 class Connections:
@@ -144,7 +153,7 @@ class Connections:
         return True
 
     def _has_place(self, newcomer: str) -> bool:
-        """Return whether a new connection gets a place at the limit, another's or one beside all."""
+        """Return whether a new connection gets a place at the limit: another's, or one beside."""
         victim = self._least()
         is_beside = (
             self._unproven_count < self.limits.connections * _MANY
@@ -205,14 +214,14 @@ class Connections:
         """
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
-            slowest = cast("ReadingConnection | None", self.unread.oldest())
+            slowest = cast("UnreadResponse | None", self.unread.oldest())
             if slowest is None:
                 return
             is_new = now - slowest.since < _PATIENCE
             if is_new and self.unread_bytes <= MOST_UNREAD_AT_ONCE:
                 return
-            self.log.note("connection closed: its client does not read", slowest.address)
-            slowest.evict()
+            self.log.note("connection closed: its client does not read", slowest.connection.address)
+            slowest.connection.evict()
 
     def drop_slow_body(self) -> bool:
         """Close a connection whose body comes too slowly; return whether there was one."""
@@ -235,6 +244,9 @@ class Connections:
         """Return the oldest unproven connection of the address that has the most."""
         return next(iter(max(self._unproven.values(), key=len)))
 
+    def _oldest_unread(self) -> OpenConnection:
+        return cast("UnreadResponse", self.unread.oldest()).connection
+
     def _least(self) -> OpenConnection | None:
         """Return the connection that is worth least; None if all are in use.
 
@@ -246,7 +258,7 @@ class Connections:
         kinds = [
             (self._unproven_count, self._oldest_unproven),
             (len(self.body), self.body.oldest),
-            (len(self.unread), self.unread.oldest),
+            (len(self.unread), self._oldest_unread),
         ]
         most, oldest = max(kinds, key=_size)
         idle = cast("OpenConnection | None", self.linger.oldest()) or self._idle()

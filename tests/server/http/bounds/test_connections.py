@@ -34,6 +34,7 @@ class One:
         self.unread = self.slow = False
         self.since = 0.0
         self.size = 0
+        self.connection = self
         self.is_in = among.add(self)
 
     def is_slow(self, patience: float, rate: float) -> bool:
@@ -43,6 +44,9 @@ class One:
         return self.unread
 
     def expire(self) -> None:
+        raise AssertionError("not in time")
+
+    def unread_for_too_long(self) -> None:
         raise AssertionError("not in time")
 
     def evict(self) -> None:
