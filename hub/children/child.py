@@ -259,13 +259,17 @@ class Child:
             if self._opening is not None:
                 self._opening.cancel()
 
+    async def settled(self) -> None:
+        """Return once the child is ready or down."""
+        await self._started.wait()
+
     async def ready(self) -> Ready:
         """Wait for the start, and return the `Ready` state.
 
         Raises: ChildError if the child does not start, or is gone.
         """
         if not isinstance(self.state, Ready):
-            await self._started.wait()
+            await self.settled()
         if isinstance(self.state, Ready):
             return self.state
         reason = self.state.reason if isinstance(self.state, Down) else "it is starting"

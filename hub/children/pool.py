@@ -17,6 +17,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser, Listeners
+from hub.children.concurrency import StartTurns
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
@@ -71,6 +72,7 @@ class ChildPool:
         self._slots: dict[ChildKey, ChildSlot] = {}
         self._clients: set[SessionKey] = set()
         self._tasks: TaskStarter | None = None
+        self._starts = StartTurns()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -265,8 +267,21 @@ class ChildPool:
             learned=partial(self._learned, slot, tasks),
         )
         # What the child does is not done for the client that starts it: its log is not either.
-        Context().run(tasks.start_soon, child.own)
+        Context().run(tasks.start_soon, self._own, slot, child, tasks)
         return child
+
+    async def _own(self, slot: ChildSlot, child: Child, tasks: TaskStarter) -> None:
+        """Run a child's task; a launched one waits for its turn, calls' servers first."""
+        if slot.key.plan is None:
+            await child.own()
+            return
+        try:
+            async with self._starts.turn(lambda: slot.uses > 0):
+                tasks.start_soon(child.own)
+                await child.settled()
+        except BaseException:  # cancelled: its task may never begin
+            child.stop()
+            raise
 
     def _make_room(self, slot: ChildSlot) -> None:
         """End children if a limit is reached.
