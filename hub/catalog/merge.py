@@ -353,7 +353,7 @@ def _shown(key: str, public: str, route: ChildRoute) -> JsonObject:
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)
+    return "*" in globs or any(fnmatchcase(name, glob) for glob in globs)
 
 
 def merged_instructions(
