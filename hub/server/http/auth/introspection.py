@@ -12,14 +12,7 @@ from msgspec import Struct, field
 
 from hub.logins.issuer_requests import OK, NoAnswerError, posted
 from hub.logins.login import RegisteredClient
-from hub.server.http.auth.admission import (
-    InvalidTokenError,
-    check_is_bearer,
-    check_subject,
-    check_times,
-    check_wanted,
-    texts_in,
-)
+from hub.server.http.auth.admission import InvalidTokenError, check_claims, texts_in
 from hub.server.http.auth.issuer_metadata import (
     TIMEOUT,
     IssuerConnection,
@@ -193,10 +186,7 @@ class OpaqueTokens:
             raise InvalidTokenError("its issuer is none of the hub's")
         if self._audience not in texts_in(said.get("aud")):
             raise InvalidTokenError("it is for another audience")
-        check_times(said, self._clock())
-        check_subject(said)
-        check_is_bearer(said)
-        check_wanted(said, self._wanted)
+        check_claims(said, self._wanted, self._clock())
         return {**said, "iss": self._issuer}
 
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from hub.protocol.http_headers import is_loopback
-from hub.server.http.auth.admission import InvalidTokenError, check_subject, check_wanted
+from hub.server.http.auth.admission import InvalidTokenError, check_claims
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.system.sealing import Sealer, SealingSecrets
@@ -293,20 +293,17 @@ class HubTokens:
         self._issuer = issuer
         self._wanted = wanted
 
-    def has_form(self, token: str) -> bool:
-        """Return whether a token looks like one of the hub's."""
-        return token.startswith(PREFIX)
-
-    def verified(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token.
+    def __call__(self, token: str) -> Mapping[str, Any] | None:
+        """Return the claims of a token; None if it does not look like one of the hub's.
 
         Raises: InvalidTokenError.
         """
+        if not token.startswith(PREFIX):
+            return None
         ticket = self._tickets.open(token.removeprefix(PREFIX), AccessTicket)
         if ticket is None:
             raise InvalidTokenError("it is none of the hub's, or has ended")
         if ticket.claims.get("iss") != self._issuer:
             raise InvalidTokenError("its issuer is none of the hub's")
-        check_subject(ticket.claims)
-        check_wanted(ticket.claims, self._wanted)
+        check_claims(ticket.claims, self._wanted, self._tickets.clock())
         return ticket.claims
