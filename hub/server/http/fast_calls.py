@@ -29,14 +29,6 @@ PATIENCE: Final = 0.05
 """Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
 
 
-class Unresolved:
-    """The outcome of a call whose route has to be resolved in a task."""
-
-
-_UNRESOLVED = Unresolved()
-FastOutcome: TypeAlias = Answer | Unresolved
-
-
 class PostedRequest(Protocol):
     """A request that came in a POST; the response to the POST is its answer."""
 
@@ -107,9 +99,9 @@ class PlainCall:
         self._usage = usage
         self._response = response
         self._in_flight: Cancellable | None = None
-        self._outcome: FastOutcome = None
-        self._is_there = False
-        self._is_late = False
+        self._outcome: Answer = None
+        self._is_there = self._is_late = False
+        self._is_unresolved = False
         self._stirred: anyio.Event | None = None
 
     @property
@@ -154,9 +146,10 @@ class PlainCall:
         self.give(answer)
 
     def resolve_again(self, request: Request) -> None:
-        self._settle(_UNRESOLVED)
+        self._is_unresolved = not self._is_there
+        self._settle(None)
 
-    def _settle(self, outcome: FastOutcome) -> None:
+    def _settle(self, outcome: Answer) -> None:
         if not self._is_there:
             self._outcome, self._is_there = outcome, True
             self._stir()
@@ -234,11 +227,10 @@ class PlainCall:
             await self._is_stirred()
         if not self._is_there:
             await self._until_answered(response, receive)
-        answer = self._outcome
-        if isinstance(answer, Unresolved):
+        if self._is_unresolved:
             await self._post.converse(receive, response)
         else:
-            last = answer or self._post.last_word()
+            last = self._outcome or self._post.last_word()
             await response.finish(last, status=self._status(last))
             self._in_flight = None  # a call that asks its client goes on without this request
 
@@ -249,7 +241,7 @@ class PlainCall:
             await until_disconnected(receive)
             await response.lost()
             self._give_up()
-            self._outcome = None  # a cancelled call must not be resolved either
+            self._outcome, self._is_unresolved = None, False  # cancelled, nor resolved
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
