@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from typing import Protocol
 
 import anyio
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Raw
 
 from hub.children.link import SHOWN, lost_in, message_in, parsed
 from hub.children.remote.exchange import Exchange, ExchangeError
+from hub.children.remote.http_client import Endpoint
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
@@ -155,22 +155,44 @@ def _size(message: Message) -> int:
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Transport(Protocol):
-    """Posts messages for `HttpOutbox`."""
+class RemoteLink:
+    """The connection to a remote child, whose messages are queued; posts messages for its outlet.
+
+    `tasks` run what is in flight. `outlet` is that of a connection which another transport takes
+    over.
+    """
+
+    private_directory: str | None = None
+    pid: int | None = None
+
+    def __init__(
+        self, endpoint: Endpoint, tasks: TaskGroup, outlet: HttpOutbox | None = None
+    ) -> None:
+        self._endpoint = endpoint
+        self._tasks = tasks
+        self.conduct = endpoint.conduct
+        self.outlet = outlet or HttpOutbox(self, InboundQueue(self.conduct), tasks)
+        self._inbound = self.outlet.inbound
+
+    async def next(self) -> Message:
+        return await self._inbound.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        self._inbound.settle = settle
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
         """Return a function that posts a request with the present headers and queues the response.
 
         It raises ExchangeError if this request gets no response, GoneError if no request ever will.
         """
-        ...
+        raise NotImplementedError
 
     async def tell(self, message: Message, body: bytes) -> None:
         """Post a message that is not a request.
 
         Raises: ExchangeError if it is lost.
         """
-        ...
+        raise NotImplementedError
 
 
 class HttpOutbox:
@@ -179,7 +201,7 @@ class HttpOutbox:
     Another `transport` may take over.
     """
 
-    def __init__(self, transport: Transport, inbound: InboundQueue, tasks: TaskGroup) -> None:
+    def __init__(self, transport: RemoteLink, inbound: InboundQueue, tasks: TaskGroup) -> None:
         self.transport = transport
         self.inbound = inbound
         self._tasks = tasks

@@ -51,14 +51,14 @@ class BoundedConnection:
             self.begun.set()
             size, more = size + len(message.get("body", b"")), message.get("more_body", False)
         if self.is_held:
-            await self._hold(receive, send)
+            await self.hold(receive, send)
             return
         text = b"%d" % size + self.more
         headers = [(b"content-length", b"%d" % len(text))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": text})
 
-    async def _hold(self, receive: Receive, send: Send) -> None:
+    async def hold(self, receive: Receive, send: Send) -> None:
         async def write() -> None:
             while not self.is_silent:
                 await send({"type": "http.response.body", "body": b"x", "more_body": True})
@@ -585,7 +585,7 @@ async def test_no_error_goes_into_an_answer_that_has_begun() -> None:
     async with connected() as made:
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            await made._hold(receive, send)
+            await made.hold(receive, send)
 
         made.length = app  # type: ignore[method-assign]
         await made.stream.send(CHUNKED)
