@@ -63,10 +63,7 @@ class Pattern(Struct, frozen=True):
     def parse(
         cls, text: str, *, search_in: SearchIn = "both", case_sensitive: bool = False
     ) -> Pattern:
-        """Return the pattern that `text` spells.
-
-        Raises: SearchError if it is empty, too long, or has too many words.
-        """
+        """Return the pattern that `text` spells. Raises: SearchError if it is empty or too long."""
         if len(text) > MAX_PATTERN:
             raise SearchError(f"The pattern is too long: at most {MAX_PATTERN} characters")
         # In a regular expression, the usual part is `.*`.

@@ -296,10 +296,7 @@ class ChildCallbacks:
         return [{"uri": uri_from_path(private, self._flavour)}] if private else []
 
     def _meant(self, question: ChildRequest | None) -> Caller | None:
-        """Return the caller of the call that the child names; None if it names none.
-
-        Raises: RpcError if that call is over.
-        """
+        """Return the caller of the call that is named, or None. Raises: RpcError if it is over."""
         served = None if question is None else question.served()
         return next((caller for caller in self.calls if caller is served), None)
 

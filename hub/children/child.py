@@ -264,10 +264,7 @@ class Child:
         await self._started.wait()
 
     async def ready(self) -> Ready:
-        """Wait for the start, and return the `Ready` state.
-
-        Raises: ChildError if the child does not start, or is gone.
-        """
+        """Wait for the start, and return that state. Raises: ChildError if the child is down."""
         if not isinstance(self.state, Ready):
             await self.settled()
         if isinstance(self.state, Ready):

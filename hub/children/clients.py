@@ -109,10 +109,7 @@ class Caller(RequestOwner, Protocol):
         ...
 
     def want_roots(self) -> bool:
-        """Cancel the call to ask the client for its roots; return False if that is not needed.
-
-        The client repeats the call.
-        """
+        """Cancel the call to ask for roots; its client repeats it. False if that is not needed."""
         ...
 
 

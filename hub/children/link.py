@@ -97,10 +97,7 @@ class ChildConnection(Protocol):
         ...
 
     async def next(self) -> Message:
-        """Return the child's next message.
-
-        Raises: GoneError, with the reason, when there will be no further messages.
-        """
+        """Return the child's next message. Raises: GoneError, with why there is none."""
         ...
 
 

@@ -54,10 +54,7 @@ FIELD: Final = {
 
 
 class ChildLists:
-    """The lists of one child: read once, and again after each change that it tells of.
-
-    `timeout` is for each page, in seconds.
-    """
+    """The lists of one child, read again after changes; `timeout` is for each page, in seconds."""
 
     def __init__(self, hub: HubIdentity, timeout: float) -> None:
         self.timeout = timeout
@@ -84,10 +81,7 @@ class ChildLists:
                 self.note_change({name})
 
     async def read(self, peer: Peer, handshake: ServerHandshake, log: ChildLog) -> Listing:
-        """Return the lists that the child declares.
-
-        Raises: SilentError, GoneError.
-        """
+        """Return the lists that the child declares. Raises: SilentError, GoneError."""
         request, failed = self._pages(peer, handshake, log), self._unread.add
         return await read_listing(request, handshake, log, failed=failed)
 

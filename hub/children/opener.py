@@ -113,10 +113,7 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
 
 
 async def _with_secrets(spec: ServerSpec, plan: LaunchPlan, secrets: SecretReader) -> LaunchPlan:
-    """Return the plan with the values of its secrets in `env`.
-
-    Raises: ChildError.
-    """
+    """Return the plan with the values of its secrets in `env`. Raises: ChildError."""
     if not plan.secrets:
         return plan
     at = f"servers.{spec.name}.env"

@@ -284,10 +284,7 @@ class ChildPool:
             raise
 
     def _make_room(self, slot: ChildSlot) -> None:
-        """End children if a limit is reached.
-
-        A child that still has users is started again when they call it.
-        """
+        """End children if a limit is reached; one that is still used is started again by a call."""
         for spare in self._limits.made_for(slot, self.running_slots(), self._limits_of(slot)):
             if spare.key.session is not None:
                 log.warning(

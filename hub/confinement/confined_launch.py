@@ -118,10 +118,7 @@ def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> str:
 
 
 def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
-    """Log a warning if a grant opens a directory with the hub's keys.
-
-    Raises: ChildError instead if `confine` is `require`.
-    """
+    """Warn of a grant that opens the hub's keys. Raises: ChildError for `confine: require`."""
     opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
     for path in opened:
         if spec.confine.mode == "require":
@@ -131,10 +128,7 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
 
 
 def _program(spec: ServerSpec, plan: LaunchPlan) -> Program:
-    """Return the program of the plan with the files it needs.
-
-    Raises: ChildError if the command does not exist.
-    """
+    """Return the plan's program with its files. Raises: ChildError if there is no such command."""
     cwd = spec.target.cwd if isinstance(spec.target, LaunchTemplate) else None
     # A `cwd` that depends on the roots is itself granted as a root, or is the parent of one.
     directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None

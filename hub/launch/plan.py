@@ -93,10 +93,7 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     @property
     def _places(self) -> tuple[str, ...]:
-        """The paths of `folders`, and how they read if `..` is removed first.
-
-        The private directory has no folders.
-        """
+        """The paths of `folders`, and how they read if `..` is removed first."""
         placed = (one if _is_absolute(one) else _below(self.cwd, one) for one in self.folders)
         there = (one for one in placed if one is not None)
         return tuple(dict.fromkeys(form for one in there for form in (one, _straight(one))))

@@ -285,10 +285,7 @@ def _variable(body: str) -> EnvironmentVariable:
 
 
 def _reference_in(body: str) -> SecretReference | None:
-    """Return the reference in the body of a placeholder, `file:PATH`; None if it is no reference.
-
-    Raises: TemplateError.
-    """
+    """Return the reference in a placeholder's body, or None. Raises: TemplateError."""
     kind, colon, rest = body.partition(":")
     if not colon or kind not in _EXAMPLES:
         return None

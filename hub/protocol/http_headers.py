@@ -323,10 +323,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private(url: str) -> bool:
-    """Return whether nobody on the way can read or change what a URL gives.
-
-    That is https, or http to this machine.
-    """
+    """Return whether nobody between can read or change a URL's content: https, or this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

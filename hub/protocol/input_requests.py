@@ -204,10 +204,7 @@ NO_STATE = CallState()
 
 
 def state_in(fields: JsonObject) -> CallState:
-    """Return the state that `CallState.fields` wrote, `NO_STATE` for anything else.
-
-    Trusted input only, from the hub itself.
-    """
+    """Return the state that `CallState.fields` of this hub wrote, else `NO_STATE`."""
     try:
         return msgspec.convert(fields, CallState)
     except msgspec.ValidationError:

@@ -44,10 +44,7 @@ class PrivateFolders:
 
     @asynccontextmanager
     async def folder(self) -> AsyncGenerator[str]:
-        """Make a folder that is removed when the context ends.
-
-        Raises: OSError if it cannot be made.
-        """
+        """Make a folder that is removed when the context ends. Raises: OSError."""
         if not self._is_there():
             self._begin()
         made = tempfile.mkdtemp(prefix="", dir=self.top)
@@ -124,10 +121,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 async def cleared(directory: str) -> bool:
-    """Remove a directory tree; return whether it is gone, after `GRACE` seconds at most.
-
-    What takes longer goes on.
-    """
+    """Remove a directory tree, for `GRACE` seconds or later; return whether it is gone."""
     removal = OwnThread(partial(_removed, directory), f"clears {directory}")
     with anyio.move_on_after(GRACE, shield=True):
         return await removal.result()

@@ -128,10 +128,7 @@ class Process:
         self._closing: list[Callable[[], None]] = [self.lines.close]
 
     async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
-        """Run the plan's command in a session and process tree of its own.
-
-        Raises: ChildError if it cannot be started.
-        """
+        """Run the plan's command in a session and process tree of its own. Raises: ChildError."""
         try:
             cwd = self.private_directory or plan.cwd
             running = self._running = await spawn(

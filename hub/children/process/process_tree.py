@@ -245,10 +245,7 @@ class ProcessSupervisor:
             self.tell(f"+ {folder}\n")
 
     async def look(self) -> Table:
-        """Return the table of processes, read at or after this call.
-
-        Callers that come during a reading share the next one.
-        """
+        """Return the table of processes, read at or after this call; callers share readings."""
         wanted = self._looks + 1
         async with self._looking:
             if self._seen < wanted:

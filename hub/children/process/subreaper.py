@@ -179,10 +179,7 @@ class Subreaper:
             return b""
 
     def _started(self) -> int:
-        """Read the hub's request, start the child, and return its process id.
-
-        Raises: OSError if the child cannot be started.
-        """
+        """Read the hub's request, start the child, and return its id. Raises: OSError."""
         size = int.from_bytes(self._read(LENGTH_BYTES), "big")
         programs, argv, env, cwd, limit = marshal.loads(self._read(size))  # noqa: S302 - the hub is the same Python
         if cwd is not None:

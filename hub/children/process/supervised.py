@@ -97,10 +97,7 @@ class Spawned(Struct, frozen=True):
 def popen(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
 ) -> subprocess.Popen[bytes]:
-    """Start a child of this process, in a session of its own.
-
-    Raises: OSError or ValueError if it cannot be started.
-    """
+    """Start a child of this process, in a session of its own. Raises: OSError, ValueError."""
     stdin, stdout, stderr = streams
     return subprocess.Popen(  # noqa: S603 - the operator configured the command
         argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
@@ -220,10 +217,7 @@ def _read(control: socket.socket) -> bytes:
 
 
 class Watchdog:
-    """A program that outlives the hub and is told of its children (see `watchdog`).
-
-    Raises: OSError if it cannot be started.
-    """
+    """A program that outlives the hub and is told of its children. Raises: OSError."""
 
     program = watchdog.__file__
 

@@ -68,10 +68,7 @@ class UnfinishedMessages:
         self._parsers.add(parser)
 
     def check(self, size: int) -> None:
-        """Check that a message of which there are `size` bytes may grow further.
-
-        Raises: ExchangeError.
-        """
+        """Check that a message of `size` bytes so far may grow further. Raises: ExchangeError."""
         if size > LIGHT and self.bodies + sum(p.unfinished for p in self._parsers) > self._most:
             raise ExchangeError(f"its unfinished messages have more than {self._most} bytes")
 
@@ -85,10 +82,7 @@ class CountedParser(EventParser):
         unfinished.add(self)
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that `chunk` completes.
-
-        Raises: ExchangeError if too much arrives from the child at once.
-        """
+        """Return the events that `chunk` completes. Raises: ExchangeError if too much has come."""
         events = super().feed(chunk)
         self._counted_in.check(self.unfinished)
         return events
@@ -155,10 +149,7 @@ class Exchange:
         return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it arrives, decompressed.
-
-        Raises: ExchangeError if the connection breaks before the end.
-        """
+        """Yield the body as it arrives, decompressed. Raises: ExchangeError if it breaks off."""
         stream, coding = self._response.stream, self.header("content-encoding") or ""
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"not an asynchronous stream: {stream!r}")

@@ -63,10 +63,7 @@ class Endpoint:
         conduct: PeerConduct,
         tokens: AccessTokens | None = None,
     ) -> None:
-        """Check the operator's URL and headers.
-
-        Raises: ChildError if they cannot be sent.
-        """
+        """Check the operator's URL and headers. Raises: ChildError if they cannot be sent."""
         self._transport = transport
         self.conduct = conduct
         self.unfinished = UnfinishedMessages()

@@ -111,10 +111,7 @@ class InboundQueue:
             self._go_on()
 
     async def next(self) -> Message:
-        """Return the next message.
-
-        Raises: GoneError, with the reason of `end`, after the last message.
-        """
+        """Return the next message. Raises: GoneError, with `end`'s reason, after the last one."""
         rest = self._conduct.pace.done()
         if rest is not None:
             await anyio.sleep(rest)
@@ -188,10 +185,7 @@ class RemoteLink:
         raise NotImplementedError
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post a message that is not a request.
-
-        Raises: ExchangeError if it is lost.
-        """
+        """Post a message that is not a request. Raises: ExchangeError if it is lost."""
         raise NotImplementedError
 
 

@@ -273,10 +273,7 @@ class HttpServer:
         receive: Receive,
         load: BodyLoad,
     ) -> _Posted | Refusal | None:
-        """Return what a POST brought, and who sent it: that may have changed meanwhile.
-
-        None if the client has gone.
-        """
+        """Return what a POST brought, and who sent it by now; None if the client has gone."""
         since = self._gatekeeper.changes
         announced = int(headers.get("content-length") or 0)
         try:

@@ -198,10 +198,7 @@ class _Line:
 
 
 def _counted(app: ASGIApp, load: BodyLoad) -> ASGIApp:
-    """Return an application that releases `load` when it is done.
-
-    A call may outlive its client.
-    """
+    """Return an application that releases `load` when it is done. A call may outlive its client."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         try:

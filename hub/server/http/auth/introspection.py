@@ -61,10 +61,7 @@ class IntrospectionEndpoint(IssuerConnection):
         self._room = anyio.CapacityLimiter(AT_ONCE)
 
     async def __call__(self, token: str) -> Claims:
-        """Return what the issuer says of a token.
-
-        Raises: IssuerUnavailableError if it says nothing.
-        """
+        """Return what the issuer says of a token. Raises: IssuerUnavailableError."""
         try:
             with anyio.fail_after(TIMEOUT):
                 async with self._room:

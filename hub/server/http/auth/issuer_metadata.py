@@ -73,10 +73,7 @@ class IssuerConnection:
 
 
 class Outage:
-    """Says once in the log that an issuer cannot be asked, and once that it can be again.
-
-    `why`: the reason, while it cannot.
-    """
+    """Tells the log once that an issuer cannot be asked (`why`), and once that it can be again."""
 
     def __init__(self, issuer: str, trouble: str, meanwhile: str, over: str) -> None:
         self.why: str | None = None
@@ -139,10 +136,7 @@ async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
 
 
 async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
-    """Return the JSON object at a URL.
-
-    Raises: IssuerUnavailableError if there is none.
-    """
+    """Return the JSON object at a URL. Raises: IssuerUnavailableError if there is none."""
     content = bytearray()
     asked = {"accept": "application/json"}
     try:
@@ -160,10 +154,7 @@ async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def json_object(content: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON object in a document.
-
-    Raises: IssuerUnavailableError if it is something else.
-    """
+    """Return the JSON object in a document. Raises: IssuerUnavailableError if it is none."""
     try:
         found: object = json.loads(content)
     except (ValueError, RecursionError):
@@ -191,10 +182,7 @@ KeySource: TypeAlias = Callable[[], Awaitable[list[JsonWebKey]]]
 
 
 async def keys_in_file(path: str) -> list[JsonWebKey]:
-    """Return the keys in a file: a JSON Web Key Set (RFC 7517, section 5).
-
-    Raises: IssuerUnavailableError.
-    """
+    """Return the keys in a file: a JSON Web Key Set (RFC 7517). Raises: IssuerUnavailableError."""
     try:
         content = await anyio.to_thread.run_sync(Path(path).read_bytes)
     except OSError as exc:
@@ -226,10 +214,7 @@ async def keys_on_web(
 
 
 def keys_in(found: dict[str, Any], where: str) -> list[JsonWebKey]:
-    """Return the public keys of a key set that may sign.
-
-    Raises: IssuerUnavailableError if it is no key set.
-    """
+    """Return the public keys of a key set that may sign. Raises: IssuerUnavailableError."""
     keys = found.get("keys")
     if not isinstance(keys, list):
         raise IssuerUnavailableError(f"{where}: is no JSON Web Key Set")

@@ -101,10 +101,7 @@ class _OtherKeyError(InvalidTokenError):
 def _signed_by_one(
     text: str, issuer: Issuer, keys: Sequence[jwt.PyJWK], algorithm: str
 ) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys has signed.
-
-    Raises: InvalidTokenError.
-    """
+    """Return the claims of a token that one of the keys has signed. Raises: InvalidTokenError."""
     why = "its issuer has no such key"
     for key in keys:
         try:

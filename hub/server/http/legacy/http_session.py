@@ -117,10 +117,7 @@ class ResumableResponse(PostResponse):
         self._events: EventStream | None = None
 
     async def begin(self) -> EventStream:
-        """Make the response an event stream, and return the stream.
-
-        Raises: GoneError when the response is over.
-        """
+        """Make the response an event stream, and return that. Raises: GoneError when it is over."""
         async with self._turn:
             if self._over:
                 raise GoneError("the response is over")

@@ -35,10 +35,7 @@ class IssuerLogin(Struct, frozen=True):
         return self.provider.issuer
 
     async def principal(self, code: str, verifier: str, nonce: str) -> str:
-        """Return the principal that has logged in with this code.
-
-        Raises: OAuthError.
-        """
+        """Return the principal that has logged in with this code. Raises: OAuthError."""
         given = await self.provider.redeemed(code, verifier)
         claims = await self.id_tokens.claims(given, nonce=nonce)
         if claims is None:
@@ -221,10 +218,7 @@ class LoginSteps:
         return WhoQuestion(self._tickets.seal(ticket), self.people.have_tokens, issuers)
 
     def with_token(self, ticket: str, token: str, browser: str) -> ShownPerson:
-        """Return who has entered a token.
-
-        Raises: WrongTokenError.
-        """
+        """Return who has entered a token. Raises: WrongTokenError."""
         visit = self._opened(ticket, VisitTicket, browser)
         principal = self.people.with_token(token)
         if principal is None:

@@ -110,10 +110,7 @@ class IdentityProvider(IssuerConnection):
         )
 
     async def login_url(self, *, state: str, verifier: str, nonce: str) -> str:
-        """Return where a person logs in; `verifier` is that of PKCE.
-
-        Raises: OAuthError if the provider cannot be asked.
-        """
+        """Return where a person logs in; `verifier` is that of PKCE. Raises: OAuthError."""
         with self._asking():
             found = await self._found()
         asked = {
@@ -131,29 +128,20 @@ class IdentityProvider(IssuerConnection):
         return f"{found.authorization}{joint}{urlencode(asked)}"
 
     async def check_answer(self, issuer: str | None) -> None:
-        """Check who has sent a person back (RFC 9207).
-
-        Raises: OAuthError.
-        """
+        """Check who has sent a person back (RFC 9207). Raises: OAuthError."""
         with self._asking():
             found = await self._found()
         if issuer != self.issuer and (issuer is not None or found.says_issuer):
             raise OAuthError("access_denied", "the answer is not from the identity provider")
 
     async def redeemed(self, code: str, verifier: str) -> ProviderTokens:
-        """Return the tokens for a code.
-
-        Raises: OAuthError.
-        """
+        """Return the tokens for a code. Raises: OAuthError."""
         form = {"code": code, "redirect_uri": self._redirect_uri, "code_verifier": verifier}
         with self._asking():
             return await self._tokens({"grant_type": "authorization_code", **form})
 
     async def refreshed(self, token: str) -> ProviderTokens:
-        """Return the tokens for a refresh token.
-
-        Raises: OAuthError.
-        """
+        """Return the tokens for a refresh token. Raises: OAuthError."""
         with self._asking():
             return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
@@ -305,10 +293,7 @@ class IdTokens:
         self._signed = signed
 
     async def claims(self, given: ProviderTokens, *, nonce: str | None) -> Mapping[str, Any] | None:
-        """Return the claims of the ID token; None without one. `nonce` None: it may have any.
-
-        Raises: OAuthError.
-        """
+        """Return the ID token's claims; None without one. `nonce` None: any. Raises: OAuthError."""
         if given.id_token is None:
             return None
         try:

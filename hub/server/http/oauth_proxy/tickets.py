@@ -56,10 +56,7 @@ class ProxiedClient(Struct, frozen=True):
 
 
 def client_in(body: Mapping[str, Any], now: float) -> ProxiedClient:
-    """Return the client that a registration request describes.
-
-    Raises: OAuthError.
-    """
+    """Return the client that a registration request describes. Raises: OAuthError."""
     uris = body.get("redirect_uris")
     if not isinstance(uris, list) or not 0 < len(cast("list[object]", uris)) <= MOST_URIS:
         raise OAuthError("invalid_redirect_uri", f"redirect_uris must be 1 to {MOST_URIS} URIs")
@@ -208,10 +205,7 @@ class TicketSealer:
         return found
 
     def seal(self, ticket: Ticket) -> str:
-        """Return a ticket as a text.
-
-        Raises: OAuthError if the provider has said what is no text.
-        """
+        """Return a ticket as a text. Raises: OAuthError if the provider has said no text."""
         try:
             plain = msgspec.json.encode(ticket)
         except (ValueError, OverflowError, RecursionError):
@@ -294,10 +288,7 @@ class HubTokens:
         self._wanted = wanted
 
     def __call__(self, token: str) -> Mapping[str, Any] | None:
-        """Return the claims of a token; None if it does not look like one of the hub's.
-
-        Raises: InvalidTokenError.
-        """
+        """Return a token's claims; None if it is not like the hub's. Raises: InvalidTokenError."""
         if not token.startswith(PREFIX):
             return None
         ticket = self._tickets.open(token.removeprefix(PREFIX), AccessTicket)
