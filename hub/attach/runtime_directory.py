@@ -61,10 +61,7 @@ class RuntimeDirectory:
 
     @classmethod
     def opened(cls, environment: Mapping[str, str]) -> RuntimeDirectory:
-        """Open the directory; make it if it is missing.
-
-        Raises: UnsafeDirectoryError if it is not this user's alone, or cannot be made.
-        """
+        """Open the directory; make it if it is missing. Raises: UnsafeDirectoryError."""
         for path in runtime_paths(environment):
             above, name = os.path.split(path)
             if not os.path.basename(above).startswith(NAME) and not _is_private_base(above):
@@ -177,10 +174,7 @@ class HubPlace:
         return self._open(kind, os.O_RDWR | os.O_CREAT)
 
     def secret(self) -> str:
-        """Return the secret of the hub that runs now; empty if there is none.
-
-        Raises: OSError if others may read it.
-        """
+        """Return the running hub's secret, empty without one. Raises: OSError if others see it."""
         try:
             file = self._open("key", os.O_RDONLY)
         except FileNotFoundError:

@@ -179,10 +179,7 @@ class Catalog(Struct, frozen=True):
         return None if route is None else (route, {**ref, key: route.name})
 
     def template_values(self, route: ChildRoute) -> Collection[str]:
-        """Return all values that the child may read out of a resource's URI by its templates.
-
-        Raises: RouteError if that is very much.
-        """
+        """Return the values that the child may read out of a URI. Raises: RouteError for many."""
         every = self.template_routes.values()
         own = (one.own for one in every if one.route.server == route.server)
         return possible_values(own, route.name)

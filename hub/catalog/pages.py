@@ -37,11 +37,7 @@ class Page(Struct, frozen=True):
 def page_of(
     listing: tuple[JsonObject, ...], cursor: str | None = None, *, size: int = PAGE_SIZE
 ) -> Page:
-    """Return the page of `listing` at `cursor`, or the first page for None.
-
-    Raises:
-        CursorError: the cursor is not one of ours, or the listing has changed since.
-    """
+    """Return the page of `listing` at `cursor`; None: the first. Raises: CursorError."""
     if cursor is None and len(listing) <= size:
         return Page(listing, None)
     digest = _digest(listing)

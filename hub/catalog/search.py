@@ -142,10 +142,7 @@ def summary(tool: Mapping[str, Json]) -> JsonObject:
 
 
 def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
-    """Return the tools of a server that clients may use, by the server's own names.
-
-    Raises: SearchError if the server does not exist, or its tools are not known yet.
-    """
+    """Return a server's tools for clients, by its own names. Raises: SearchError without any."""
     if server not in catalog.servers:
         hint = _meant(near(server, catalog.servers)) or "list-servers shows the servers"
         raise SearchError(f"Unknown server {_shown(server)} ({hint})")
@@ -156,10 +153,7 @@ def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
 
 
 def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
-    """Return the route to the tool `name` of a server.
-
-    Raises: SearchError as `tools_of`, or if the server has no such tool for clients.
-    """
+    """Return the route to the tool `name` of a server. Raises: SearchError if there is none."""
     tools = tools_of(catalog, server)
     route = tools.get(name)
     if route is None:

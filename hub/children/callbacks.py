@@ -45,10 +45,7 @@ class ChildRequest:
         return self._asked.reason
 
     def served(self) -> RequestOwner | None:
-        """Return the owner of the call this request belongs to; None if the child did not say.
-
-        Raises: RpcError if that call is over.
-        """
+        """Return the owner of the call that is named, or None. Raises: RpcError if it is over."""
         request = self._asked.request
         if not isinstance(request, RequestWithin):
             return None
@@ -166,10 +163,7 @@ class ChildCallbacks:
                     self.habits.finished(tool)
 
     def end(self, caller: Caller, *, is_answered: bool) -> None:
-        """Remove a call from those in flight; record whether the child has answered it.
-
-        The next call that waits for a slot gets this one.
-        """
+        """Take a call from those in flight, answered or not; one that waits gets its slot."""
         call = self.calls.pop(caller)
         if self.line.is_active or not is_answered:
             self.questions.ended(caller, call, is_answered=is_answered)
@@ -214,10 +208,7 @@ class ChildCallbacks:
             return await caller.ask(method, params, question)
 
     def _asked_again(self) -> RpcError:
-        """End the call that needs roots, if it is known, so that its client repeats it with them.
-
-        Returns the error for the child.
-        """
+        """End the call that needs roots, for its client to repeat; return the child's error."""
         why = "the client's roots are not known, and it cannot be asked now"
         if len(self.calls) == 1 and next(iter(self.calls)).want_roots():
             why = "the client is asked for its roots: the call is made again"

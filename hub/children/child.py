@@ -297,10 +297,7 @@ class Child:
         return unanswered(self.spec, why, self._health.outlook)
 
     async def forward(self, method: str, params: JsonObject) -> Payload:
-        """Send a request that has no path in it, such as `logging/setLevel`.
-
-        Raises: ChildError; RpcError that the child returned.
-        """
+        """Send a request that has no path in it. Raises: ChildError; RpcError of the child."""
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 

@@ -172,10 +172,7 @@ def with_envelope(
 
 
 def without_server_info(result: Payload) -> Payload:
-    """Return a modern child's result without its server info: clients only see the hub's.
-
-    Raises: WireError if the result has a key twice.
-    """
+    """Return a modern child's result without its server info. Raises: WireError for a key twice."""
     if isinstance(result, dict):
         return without_meta(result, SERVER_INFO_META)
     if SERVER_INFO_META.encode() not in bytes(result):

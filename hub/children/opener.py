@@ -39,10 +39,7 @@ Opener: TypeAlias = Callable[
 
 
 def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
-    """Return the opener for real children; `state` is the hub's directory for what it keeps.
-
-    All children of a server share one `ChildLog`, and so its limits.
-    """
+    """Return the opener for real children; those of a server share a log. `state`: a directory."""
     logs: dict[ServerName, ChildLog] = {}
     secrets = SecretReader()
 
@@ -140,10 +137,7 @@ def login_of(slot: ChildSlot) -> tuple[str, str] | None:
 
 
 def with_login(slot: ChildSlot, login_page: LoginAddress) -> ServerSpec:
-    """Return the server of a slot, with the login of the slot's principal where it needs one.
-
-    Raises: ChildError if nothing says whose login that is.
-    """
+    """Return a slot's server, with its principal's login if needed. Raises: ChildError."""
     target, name, principal = slot.spec.target, slot.spec.name, slot.key.principal
     if not isinstance(target, RemoteTarget) or target.login is None:
         return slot.spec

@@ -141,10 +141,7 @@ def plan(
 
 
 def known_filesystem_server(template: LaunchTemplate) -> bool:
-    """Return whether the name has the word `filesystem` or the command is a known server.
-
-    False for a command that runs elsewhere (container, other host): paths differ there.
-    """
+    """Return whether it is a filesystem server, by its name or command, that runs here."""
     words = _written(template)
     if runs_elsewhere(words):
         return False

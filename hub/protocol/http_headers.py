@@ -76,10 +76,7 @@ class ParamHeader(Struct, frozen=True):
 
 
 def declared(schema: Json) -> tuple[ParamHeader, ...]:
-    """Return the headers that calls of a tool with this `inputSchema` must have.
-
-    Raises: AnnotationError; a tool with such a schema must not be offered over HTTP.
-    """
+    """Return the headers that a tool's calls over HTTP must have. Raises: AnnotationError."""
     found: dict[str, ParamHeader] = {}
     for path, node in _positions(schema):
         if _ANNOTATION in node:

@@ -94,10 +94,7 @@ def encoded_entry(name: str, known: KnownCatalog) -> bytes | None:
 
 
 def decoded_entry(name: str, content: bytes) -> KnownCatalog:
-    """Return the catalog in the content of the file `name`.
-
-    Raises: UnfitEntryError if it is damaged, of another format or of another file.
-    """
+    """Return the catalog in the content of the file `name`. Raises: UnfitEntryError."""
     head, _, body = content.partition(b"\n")
     if not head.startswith(_FORMAT + b" "):
         raise UnfitEntryError("it is not of this format")

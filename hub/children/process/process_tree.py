@@ -93,10 +93,7 @@ class ProcessTree:
     async def start(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
     ) -> Started:
-        """Start the child: below a subreaper of its own, or else as a child of the hub.
-
-        Raises: OSError or ValueError if it cannot be started.
-        """
+        """Start the child: below a subreaper, else of the hub. Raises: OSError, ValueError."""
         for _ in range(_TRIES):
             mark = self._mark = self._supervisor.next_mark()  # a new fork server if one has ended
             server = self._supervisor.server
@@ -136,10 +133,7 @@ class ProcessTree:
             self._supervisor.tell(f"+ {pid} {start}\n")
 
     async def end(self) -> None:
-        """Send SIGTERM, then SIGKILL, to all processes of the tree; return when none is left.
-
-        This takes at most `graces.term` and `graces.kill`; processes left after that are logged.
-        """
+        """End all processes of the tree: SIGTERM, then SIGKILL; log those that are left at last."""
         if self._mark is None:
             return
         termination = Termination(self._mark.child, self._leader, self._parent)

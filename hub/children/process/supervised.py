@@ -107,10 +107,7 @@ def popen(
 async def spawn(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, start: Start
 ) -> Spawned:
-    """Start a process on three pipes, and return it with the hub's ends.
-
-    Raises: OSError or ValueError if it cannot be started.
-    """
+    """Start a process on pipes; return it with the hub's ends. Raises: OSError, ValueError."""
     with ExitStack() as theirs, ExitStack() as ours:
         stdin, our_stdin = _pipe(theirs, ours)
         our_stdout, stdout = _pipe(ours, theirs)
@@ -191,10 +188,7 @@ class Supervised:
                     return
 
     def _hear(self) -> bool:
-        """Read the subreaper's messages; return False when it has closed the socket.
-
-        Raises: BlockingIOError if there is nothing to read.
-        """
+        """Read what was said; False: the socket was closed. Raises: BlockingIOError."""
         more = _read(self._control)
         self._said += more
         self._look()
@@ -299,10 +293,7 @@ class ForkServerClient(Watchdog):
         self._hub.close()
 
     async def start(self, request: bytes, streams: ChildPipes) -> Supervised:
-        """Start a process below a new subreaper.
-
-        Raises: OSError if it cannot be started; LostForkServerError if the fork server has ended.
-        """
+        """Start a process below a new subreaper. Raises: OSError, LostForkServerError."""
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)

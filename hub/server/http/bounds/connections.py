@@ -208,10 +208,7 @@ class Connections:
             self._most = None  # another one may have as many
 
     def unread_by(self, size: int, now: float) -> None:
-        """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly.
-
-        Over `MOST_UNREAD_AT_ONCE`, close the oldest ones.
-        """
+        """Count unread bytes; close slow readers over `MOST_UNREAD`, all over the other limit."""
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
             slowest = cast("UnreadResponse | None", self.unread.oldest())
@@ -299,10 +296,7 @@ class Connections:
         return newcomer == most or not self._is_unproven(one)
 
     def _idle(self) -> OpenConnection | None:
-        """Return the longest idle connection, or one near it that is worth less.
-
-        That is one of the address that has most, and one that has not read its last answer.
-        """
+        """Return a long idle connection: of who has most, one that did not read its answer."""
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         most = self._who_has_most()
         among = [one for one in first if one.address == most] or first

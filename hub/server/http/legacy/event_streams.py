@@ -272,10 +272,7 @@ class NotificationStream(EventStream):
         return self._holder is not None
 
     async def send(self, message: Message) -> None:
-        """Send a message over the open stream; without one, a notification waits for the stream.
-
-        Raises: GoneError for a request without an open stream, and after `end`.
-        """
+        """Send it, or let a notification wait for the stream. Raises: GoneError for a request."""
         if self._is_listening and self.carrier is not None:
             if isinstance(message, Request):
                 self._asking()

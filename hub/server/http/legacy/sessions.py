@@ -299,10 +299,7 @@ class LegacyRequests:
     async def _session(
         self, headers: RequestHeaders, sender: Sender, message: Message | None, send: Send
     ) -> HttpSession | None:
-        """Return the session that a request names, which may be one of an earlier process.
-
-        Without one, send an error and return None.
-        """
+        """Return the session that a request names, or an earlier process's; else send an error."""
         key = headers.get("mcp-session-id")
         session: HttpSession | NoRoom | None
         session = self._sessions.find(key, sender.admission.identity)

@@ -146,10 +146,7 @@ class IdentityProvider(IssuerConnection):
             return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
     async def try_out(self) -> None:
-        """Try whether the provider takes the hub's client, with a code that is none.
-
-        Raises: IssuerUnavailableError if it does not, or cannot be asked.
-        """
+        """Try whether the provider takes the hub's client. Raises: IssuerUnavailableError."""
         try:
             await self._tokens({"grant_type": "authorization_code", "code": "none"})
         except OAuthError:

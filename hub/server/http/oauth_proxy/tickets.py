@@ -265,10 +265,7 @@ def is_hash_of(text: str, hashed: str) -> bool:
 
 
 def new_token(tickets: Tickets, claims: Mapping[str, Any], scope: str, *, until: float) -> str:
-    """Return an access token for a person with these claims, and the scopes in `scope` alone.
-
-    Raises: OAuthError if it would be longer than the hub takes.
-    """
+    """Return an access token for a person. Raises: OAuthError if it gets too long."""
     said = {**claims, "exp": until, "scope": scope}
     token = f"{PREFIX}{tickets.seal(AccessTicket(said, until=until))}"
     if len(token) > MOST_CHARACTERS:
