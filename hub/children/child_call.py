@@ -56,7 +56,6 @@ class ResultTaker(Protocol):
 
     def ended(self, result: CallResult) -> None:
         """Take the end of the call; called once, and not after `cancel`. Must not raise."""
-        ...
 
 
 class _Rounds(Struct, eq=False):

@@ -99,11 +99,9 @@ class Caller(RequestOwner, Protocol):
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Forward a notification within the call."""
-        ...
 
     def done(self) -> None:
         """Tell a legacy client that the tasks it was sent to URLs for are complete."""
-        ...
 
     def want_roots(self) -> bool:
         """Cancel the call to ask for roots; its client repeats it. False if that is not needed."""
@@ -115,11 +113,9 @@ class ChildUser(Protocol):
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
         """Receive a notification that belongs to no call."""
-        ...
 
     async def came(self, spec: ServerSpec) -> None:
         """Receive the news that the child answers calls now."""
-        ...
 
 
 MAX_LISTENERS: Final = 1024
@@ -131,7 +127,6 @@ class Listener(ChildUser, Protocol):
 
     def missed(self, server: ServerName) -> None:
         """Record that a listing was sent without this server, whose child is not ready yet."""
-        ...
 
 
 class Listeners:

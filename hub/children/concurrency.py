@@ -25,11 +25,9 @@ class InLine(Protocol):
 
     def have_turn(self) -> None:
         """Take the free slot, and use it or leave the queue without it."""
-        ...
 
     def expire(self) -> None:
         """Leave the queue: no slot was free within the time limit."""
-        ...
 
 
 class FairLimiter:

@@ -94,7 +94,6 @@ class ChildConnection(Protocol):
 
         If `settle` returns False, because nobody waits for the response, `next` returns it.
         """
-        ...
 
     async def next(self) -> Message:
         """Return the child's next message. Raises: GoneError, with why there is none."""

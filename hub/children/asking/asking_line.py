@@ -89,15 +89,12 @@ class AskingCall(Protocol):
 
     def proceed(self) -> None:
         """Go on: no other client's call is in the way."""
-        ...
 
     def expire(self) -> None:
         """Leave the line: the wait was too long."""
-        ...
 
     def turned_away(self, why: ChildError) -> None:
         """Fail: too many calls wait already."""
-        ...
 
 
 class _Waiting(Struct, frozen=True):

@@ -138,7 +138,6 @@ class LoginEndpoints(Protocol):
         self, scope: Scope, headers: RequestHeaders, address: str, receive: Receive, send: Send
     ) -> None:
         """Serve such a request of a client at this address."""
-        ...
 
 
 class TrustedIssuers(Struct, frozen=True):

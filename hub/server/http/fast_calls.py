@@ -34,11 +34,9 @@ class PostedRequest(Protocol):
 
     def begin(self) -> None:
         """Count the request as in flight; `end` must follow."""
-        ...
 
     def end(self) -> None:
         """Forget a request that was answered or abandoned."""
-        ...
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         """Start the request if its route is cached; return None if it has to be resolved."""
@@ -50,7 +48,6 @@ class PostedRequest(Protocol):
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
         """Answer the request in the task that calls this."""
-        ...
 
     def last_word(self) -> Failure | None:
         """Return the error for a client that still waits for a request given up; else None."""
@@ -75,7 +72,6 @@ class Line(Protocol):
 
     def serve(self, app: ASGIApp) -> None:
         """Let a task serve the request after all."""
-        ...
 
 
 class PlainCall:

@@ -95,15 +95,12 @@ class OpenConnection(Protocol):
 
     def expire(self) -> None:
         """End what has taken too long."""
-        ...
 
     def unread_for_too_long(self) -> None:
         """Close the connection, unless its client has read much."""
-        ...
 
     def evict(self) -> None:
         """Close the connection at once: another one needs its place."""
-        ...
 
 
 class UnreadResponse(Struct, eq=False):
