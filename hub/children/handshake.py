@@ -29,6 +29,8 @@ from hub.values import Json, JsonObject, object_or_empty
 
 SHOWN: Final = 100
 """Characters of a version that errors show."""
+MAX_INSTRUCTIONS: Final = 64 * 1024
+"""Characters of a child's instructions that count: each client gets them, and they are read."""
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
@@ -149,7 +151,7 @@ def _handshake(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> 
         version,
         object_or_empty(result.get("capabilities")),
         object_or_empty(info),
-        instructions if isinstance(instructions, str) else "",
+        shortened(instructions, MAX_INSTRUCTIONS) if isinstance(instructions, str) else "",
         hub.capabilities,
     )
 
