@@ -43,11 +43,8 @@ def page_of(
     digest = _digest(listing)
     start = 0 if cursor is None else _start(cursor, digest, len(listing))
     end = start + size
-    return Page(listing[start:end], _cursor(digest, end) if end < len(listing) else None)
-
-
-def _cursor(digest: str, start: int) -> str:
-    return base64.urlsafe_b64encode(f"{digest}:{start}".encode()).decode()
+    cursor = base64.urlsafe_b64encode(f"{digest}:{end}".encode()).decode()
+    return Page(listing[start:end], cursor if end < len(listing) else None)
 
 
 def _start(cursor: str, digest: str, length: int) -> int:

@@ -189,7 +189,8 @@ class ChildCallbacks:
                 raise self._asked_again()
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            caller = self._meant(question)
+            served = None if question is None else question.served()
+            caller = next((caller for caller in self.calls if caller is served), None)
             if caller is not None:
                 return await caller.ask(method, params, question)
             return await self._ask_whose_it_is(method, params, question)
@@ -285,11 +286,6 @@ class ChildCallbacks:
             ]
         private = self.private_directory
         return [{"uri": uri_from_path(private, self._flavour)}] if private else []
-
-    def _meant(self, question: ChildRequest | None) -> Caller | None:
-        """Return the caller of the call that is named, or None. Raises: RpcError if it is over."""
-        served = None if question is None else question.served()
-        return next((caller for caller in self.calls if caller is served), None)
 
     # Subscriptions: the child sees one client, but several sessions may want a resource
 

@@ -81,10 +81,6 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _is_here(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
-
-
 class Closable(Protocol):
     """A connection that can be closed."""
 
@@ -216,7 +212,9 @@ def proxy_of(url: httpx2.URL) -> httpx2.Proxy | None:
 
     So is this machine, whatever `NO_PROXY` says, and all where the proxy speaks no HTTP (SOCKS).
     """
-    if _is_here(url.host) or proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
+    host = url.host
+    is_here = host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+    if is_here or proxy_bypass(f"{host}:{url.port}" if url.port else host):
         return None
     named = getproxies()
     found = named.get(url.scheme) or named.get("all") or ""

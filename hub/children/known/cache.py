@@ -116,10 +116,6 @@ def _checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
 
 
-def _bytes_of(files: dict[str, bytes]) -> int:
-    return sum(map(len, files.values()))
-
-
 class _Kept(NamedTuple):
     known: KnownCatalog | None
     content: bytes | None
@@ -162,8 +158,9 @@ class CatalogCache:
         if before.content != content:
             self._unwritten[name] = content
             self._wake.set()
-            while len(self._unwritten) > MAX_KEPT or _bytes_of(self._unwritten) > MAX_KEPT_BYTES:
-                self._unwritten.popitem(last=False)
+            waiting = self._unwritten
+            while len(waiting) > MAX_KEPT or sum(map(len, waiting.values())) > MAX_KEPT_BYTES:
+                waiting.popitem(last=False)
 
     async def write(self) -> None:
         """Write what is kept, as it comes; when this is cancelled, write the rest first."""

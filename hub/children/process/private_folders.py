@@ -45,18 +45,16 @@ class PrivateFolders:
     @asynccontextmanager
     async def folder(self) -> AsyncGenerator[str]:
         """Make a folder that is removed when the context ends. Raises: OSError."""
-        if not self._is_there():
-            self._begin()
+        self._begin()
         made = tempfile.mkdtemp(prefix="", dir=self.top)
         try:
             yield made
         finally:
             await cleared(made)
 
-    def _is_there(self) -> bool:
-        return self.top is not None and Path(self.top).is_dir()
-
     def _begin(self) -> None:
+        if self.top is not None and Path(self.top).is_dir():
+            return
         self._unlock()
         self.top, self._lock = _own_folder()
         self._told(self.top)

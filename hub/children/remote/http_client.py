@@ -257,7 +257,9 @@ class CookieStore:
             return 0
         lines = [one for one in response.headers.raw if one[0].lower() == b"set-cookie"]
         # The jar keeps each line's attributes, and parsing takes long: a flood does not get there.
-        taken = [one for one in lines[:MAX_COOKIES] if _can_be_kept(one[1])]
+        # Nor does what is too long, or what no request header may have.
+        few = lines[:MAX_COOKIES]
+        taken = [one for one in few if len(one[1]) <= MAX_LINE and one[1].isascii()]
         self._cookies.extract_cookies(httpx2.Response(200, headers=taken, request=request))
         dropped = len(lines) - len(taken) + self._drop()
         self._has_any = bool(self._cookies)
@@ -274,8 +276,3 @@ class CookieStore:
                 dropped += 1
                 self._cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
         return dropped
-
-
-def _can_be_kept(line: bytes) -> bool:
-    """Return whether a cookie is short enough, and has only what a request header may have."""
-    return len(line) <= MAX_LINE and line.isascii()

@@ -222,7 +222,7 @@ class HeaderChecks:
             elif field[0] == _SESSION:
                 if session is not None:
                     return None
-                session = _text(field[1])
+                session = field[1].strip(BLANKS).decode("latin-1")
             else:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:
@@ -267,10 +267,6 @@ def _peer(scope: Scope) -> str | None:
 def _is_wrong_token(found: Admission | Refusal | Unverified, headers: RequestHeaders) -> bool:
     is_refused = isinstance(found, Refusal) and found.status == UNAUTHORIZED
     return is_refused and headers.get("authorization") is not None
-
-
-def _text(value: bytes) -> str:
-    return value.strip(BLANKS).decode("latin-1")
 
 
 def unreadable(headers: RequestHeaders) -> Refusal | None:

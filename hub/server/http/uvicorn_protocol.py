@@ -88,13 +88,9 @@ class DirectHttp(BoundedHttp):
             self._progress += len(body)
             if self._load.add(len(body)):
                 self._pieces.add(body)
-            else:
-                self._has_no_room()
-
-    def _has_no_room(self) -> None:
-        """Let a task refuse the request; the rest of its body is not read."""
-        self._let_go()
-        self.serve(self.cycle, self._acceptor.no_room)
+            else:  # a task refuses the request; the rest of its body is not read
+                self._let_go()
+                self.serve(self.cycle, self._acceptor.no_room)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()

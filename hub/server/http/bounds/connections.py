@@ -238,9 +238,6 @@ class Connections:
         """Return the oldest unproven connection of the address that has the most."""
         return next(iter(max(self._unproven.values(), key=len)))
 
-    def _oldest_unread(self) -> OpenConnection:
-        return cast("UnreadResponse", self.unread.oldest()).connection
-
     def _least(self) -> OpenConnection | None:
         """Return the connection that is worth least; None if all are in use.
 
@@ -249,16 +246,16 @@ class Connections:
         or the longest idle one goes first: new clients, who send something in a moment, always have
         some places.
         """
-        kinds = [
-            (self._unproven_count, self._oldest_unproven),
-            (len(self.body), self.body.oldest),
-            (len(self.unread), self._oldest_unread),
-        ]
-        most, oldest = max(kinds, key=_size)
+        counts = self._unproven_count, len(self.body), len(self.unread)
+        most = max(counts)
         idle = cast("OpenConnection | None", self.linger.oldest()) or self._idle()
-        if idle is None or most >= self.limits.connections * _MANY:
-            return cast("OpenConnection | None", oldest() if most else idle)
-        return idle
+        if not most or (idle is not None and most < self.limits.connections * _MANY):
+            return idle
+        if most == counts[0]:
+            return self._oldest_unproven()
+        if most == counts[1]:
+            return cast("OpenConnection", self.body.oldest())
+        return cast("UnreadResponse", self.unread.oldest()).connection
 
     def _largest(self) -> str | None:
         """Return the address that has most connections; None if all are of proxies."""
@@ -304,10 +301,6 @@ class Connections:
         self.log.note("connection closed: others need its place", victim.address)
         self.remove(victim)
         victim.evict()
-
-
-def _size(kind: tuple[int, object]) -> int:
-    return kind[0]
 
 
 EVERY: Final = 10.0

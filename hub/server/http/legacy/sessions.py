@@ -304,7 +304,9 @@ class LegacyRequests:
         session: HttpSession | NoRoom | None
         session = self._sessions.find(key, sender.admission.identity)
         if session is None and key is not None:
-            session = await self._adopted(key, sender)
+            session = ENDING
+            if self.tasks is not None:
+                session = await self._sessions.adopted(key, sender, self.tasks)
         if isinstance(session, NoRoom):
             await self._refuse_session(sender, session, message, send)
             return None
@@ -320,11 +322,6 @@ class LegacyRequests:
             )
             await respond(send, status, to_bytes(failure))
         return session
-
-    async def _adopted(self, key: str, sender: Sender) -> HttpSession | NoRoom | None:
-        if self.tasks is None:
-            return ENDING
-        return await self._sessions.adopted(key, sender, self.tasks)
 
     async def _refuse_session(
         self, sender: Sender, refused: NoRoom, message: Message | None, send: Send
