@@ -160,7 +160,8 @@ class Catalog(Struct, frozen=True):
         if matching is not None:
             return matching
         if is_wrapped(uri):
-            return self._wrapped_resource(uri)
+            owned = ((server, unwrapped(server, uri)) for server in self.servers)
+            return next((ChildRoute(of, own, {}) for of, own in owned if own is not None), None)
         if self.resource_server is None:
             return None
         return ChildRoute(self.resource_server, uri, {})
@@ -191,13 +192,6 @@ class Catalog(Struct, frozen=True):
             if values is not None and is_wrapped(public) == is_wrapped(uri):
                 found = template.route
                 return ChildRoute(found.server, template.own.filled(values), found.definition)
-        return None
-
-    def _wrapped_resource(self, uri: str) -> ChildRoute | None:
-        for server in self.servers:
-            own = unwrapped(server, uri)
-            if own is not None:
-                return ChildRoute(server, own, {})
         return None
 
 

@@ -228,15 +228,11 @@ def proxy_of(url: httpx2.URL) -> httpx2.Proxy | None:
 _lookups: RunVar[HostLookups] = RunVar("lookups")
 
 
-def _lookups_of_this_loop() -> HostLookups:
-    found = _lookups.get(None)
-    if found is None:
-        found = HostLookups()
-        _lookups.set(found)
-    return found
-
-
 def web_client(timeout: float) -> httpx2.AsyncClient:
     """Return an HTTP client for issuers and the like, which follows no redirects."""
-    transport = HttpTransport(LookingUpBackend(_lookups_of_this_loop()), LIMITS)
+    lookups = _lookups.get(None)
+    if lookups is None:
+        lookups = HostLookups()
+        _lookups.set(lookups)
+    transport = HttpTransport(LookingUpBackend(lookups), LIMITS)
     return httpx2.AsyncClient(timeout=timeout, transport=transport)

@@ -225,7 +225,8 @@ class IdentityProvider(IssuerConnection):
         status, error = answer.status, said.get("error")
         if status == OK:
             self._outage.end()
-            return _tokens_in(said)
+            id_token, again = _text(said.get("id_token")), _text(said.get("refresh_token"))
+            return ProviderTokens(id_token, again, _seconds(said.get("expires_in")))
         if status in _REFUSED and error == "invalid_grant":
             self._outage.end()
             raise RefusedGrantError("the identity provider does not take it any more")
@@ -256,14 +257,6 @@ def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
     uses_basic = not isinstance(methods, list) or _BASIC in methods
     says_issuer = told.get("authorization_response_iss_parameter_supported") is True
     return _Endpoints(str(urls[0]), str(urls[1]), uses_basic, says_issuer)
-
-
-def _tokens_in(said: Mapping[str, Any]) -> ProviderTokens:
-    return ProviderTokens(
-        id_token=_text(said.get("id_token")),
-        refresh_token=_text(said.get("refresh_token")),
-        expires_in=_seconds(said.get("expires_in")),
-    )
 
 
 def _seconds(value: object) -> float | None:
