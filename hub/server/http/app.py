@@ -255,7 +255,7 @@ class HttpServer:
         if refusal is not None:
             await self._refuse(sender.address, refusal, send)
             return
-        load = self.bodies.load()
+        load = self.bodies.load(sender.principal)
         try:
             read = await self._read(scope, headers, sender, receive, load)
             if isinstance(read, Refusal):

@@ -52,6 +52,7 @@ class DirectHttp(BoundedHttp):
         if waiting is not self._connections.idle or self.has_unparsed:
             return False
         body = repeated.body_in(data)
+        self._load.owner = repeated.head.checked.admission.principal
         if body is None or not self._load.add(len(body)):
             self._load.release()
             return False
@@ -68,7 +69,9 @@ class DirectHttp(BoundedHttp):
             self._head = self._acceptor.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)
-        elif not self._is_proven:
+            return
+        self._load.owner = self._head.checked.admission.principal
+        if not self._is_proven:
             self.prove()
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
