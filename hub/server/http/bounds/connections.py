@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
 from collections import Counter
+from operator import attrgetter
 from typing import Final, Protocol, cast
 
 import structlog
@@ -205,17 +206,19 @@ class Connections:
             self._most = None  # another one may have as many
 
     def unread_by(self, size: int, now: float) -> None:
-        """Count unread bytes; close slow readers over `MOST_UNREAD`, all over the other limit."""
+        """Count `size` unread bytes; close the largest responses if there are too many bytes.
+
+        Over `MOST_UNREAD` those that are read too slowly, over `MOST_UNREAD_AT_ONCE` any.
+        """
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
-            slowest = cast("UnreadResponse | None", self.unread.oldest())
-            if slowest is None:
+            first = cast("list[UnreadResponse]", self.unread.first(_LOOKED_AT))
+            slow = [one for one in first if now - one.since >= _PATIENCE]
+            if not first or (not slow and self.unread_bytes <= MOST_UNREAD_AT_ONCE):
                 return
-            is_new = now - slowest.since < _PATIENCE
-            if is_new and self.unread_bytes <= MOST_UNREAD_AT_ONCE:
-                return
-            self.log.note("connection closed: its client does not read", slowest.connection.address)
-            slowest.connection.evict()
+            most = max(slow or first, key=attrgetter("size")).connection
+            self.log.note("connection closed: its client does not read", most.address)
+            most.evict()
 
     def drop_slow_body(self) -> bool:
         """Close a connection whose body comes too slowly; return whether there was one."""

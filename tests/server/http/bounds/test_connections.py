@@ -234,6 +234,16 @@ async def test_what_is_not_read_is_bounded() -> None:
         assert not new.closed
 
 
+async def test_who_lets_most_wait_pays_for_it() -> None:
+    with limited(8) as among:
+        small, large = (One(among).proven(among.unread) for _ in range(2))
+        small.size, large.size = 1000, MOST_UNREAD
+        large.since = 1.0
+        among.unread_by(small.size, 0)
+        among.unread_by(large.size, 6.0)
+        assert [small.closed, large.closed] == [False, True]
+
+
 async def test_much_more_is_not_kept_for_a_moment_even() -> None:
     with limited(8) as among:
         slow = One(among).proven(among.unread)
