@@ -179,20 +179,15 @@ class HubPlace:
             file = self._open("key", os.O_RDONLY)
         except FileNotFoundError:
             return ""
-        try:
-            return os.read(file, 4 * _SECRET_BYTES).decode("ascii", "replace")
-        finally:
-            os.close(file)
+        with os.fdopen(file, "rb") as opened:
+            return opened.read(4 * _SECRET_BYTES).decode("ascii", "replace")
 
     def make_secret(self) -> str:
         """Replace the secret by a new one, and return it."""
         made = os.urandom(_SECRET_BYTES).hex()
         self.remove("key")
-        file = self._open("key", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            os.write(file, made.encode())
-        finally:
-            os.close(file)
+        with os.fdopen(self._open("key", os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(made.encode())
         return made
 
     def protect_socket(self) -> None:

@@ -252,22 +252,14 @@ def request_headers(
     return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
-class Offered(Struct, frozen=True):
-    """A tool listing for HTTP, with the headers of its tools (`marked`).
+def offered(listing: JsonObject) -> tuple[JsonObject, Marked, Mapping[str, str]]:
+    """Return a tool listing for HTTP, the headers of its tools, and which were left out, and why.
 
-    `refused` has the tools that were left out, with the reason.
+    These have invalid annotations.
     """
-
-    listing: JsonObject
-    marked: Marked
-    refused: Mapping[str, str]
-
-
-def offered(listing: JsonObject) -> Offered:
-    """Return a tool listing without the tools that have invalid annotations."""
     tools = listing.get("tools")
     if not isinstance(tools, list):
-        return Offered(listing, {}, {})
+        return listing, {}, {}
     kept: list[Json] = []
     marked: dict[str, tuple[ParamHeader, ...]] = {}
     refused: dict[str, str] = {}
@@ -279,7 +271,7 @@ def offered(listing: JsonObject) -> Offered:
             kept.append(tool)
         except AnnotationError as exc:
             refused[name] = str(exc)
-    return Offered({**listing, "tools": kept} if refused else listing, marked, refused)
+    return {**listing, "tools": kept} if refused else listing, marked, refused
 
 
 NOT_SENDABLE: Final = "begins or ends with a blank, or has a character that is not shown"

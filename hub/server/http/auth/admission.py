@@ -137,19 +137,15 @@ class ProfileRules(Struct, frozen=True):
 
     def of(self, admission: Admission) -> list[str]:
         """Return the profiles of a client; at the endpoint's own URL the first counts."""
-        return [
-            name
-            for name, matches in self.matches.items()
-            if matches is None or any(one.covers(admission) for one in matches)
-        ]
+        return self._with(lambda one: one.covers(admission))
 
     def possible(self, principal: str) -> list[str]:
         """Return the profiles that a principal may have; which claims it has is not known."""
-        return [
-            name
-            for name, matches in self.matches.items()
-            if matches is None or any(one.may_cover(principal) for one in matches)
-        ]
+        return self._with(lambda one: one.may_cover(principal))
+
+    def _with(self, fits: Callable[[ProfileMatch], bool]) -> list[str]:
+        every = self.matches.items()
+        return [name for name, matches in every if matches is None or any(map(fits, matches))]
 
 
 def texts_in(value: object) -> list[str]:
