@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 
 import anyio
 from msgspec import Struct
@@ -65,9 +65,7 @@ async def resumed(
         continued = {b"last-event-id": parser.last_id} if parser.last_id else {}
         asked = {**headers(), **STREAM_WANTED, **continued}
         has_session = b"mcp-session-id" in asked
-        exchange = None
-        with suppress(ExchangeError):
-            exchange = await endpoint.open("GET", asked)
+        exchange = await _opened(endpoint, asked)
         if exchange is not None:
             try:
                 if _is_given(exchange, parser, has_session=has_session, is_known=is_known):
@@ -84,6 +82,13 @@ async def resumed(
         if attempts is not None and failures >= attempts:
             return
         await anyio.sleep(pauses.after(parser.retry, failures))
+
+
+async def _opened(endpoint: Endpoint, headers: Headers) -> Exchange | None:
+    try:
+        return await endpoint.open("GET", headers)
+    except ExchangeError:
+        return None
 
 
 def _is_given(
