@@ -298,7 +298,8 @@ def _env(
 def _cwd(
     template: LaunchTemplate, roots: RootSet, lookup: Lookup, directories: Collection[str]
 ) -> str | None:
-    if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
+    texts = (*_texts(template), *filter(None, [template.cwd]))
+    if not roots.roots and any(text.mentions_first_root for text in texts):
         return None
     if template.cwd is not None:
         return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, roots.paths)
@@ -319,14 +320,11 @@ def _adds_roots(template: LaunchTemplate) -> bool:
 
 def _places_roots(template: LaunchTemplate) -> bool:
     """Return whether command, args or env have roots: a `cwd` does not say what to serve."""
-    texts = (template.command, *template.args, *(value for _, value in template.env))
-    return any(text.mentions_roots for text in texts)
+    return any(text.mentions_roots for text in _texts(template))
 
 
 def _texts(template: LaunchTemplate) -> tuple[Template, ...]:
-    env = (value for _, value in template.env)
-    cwd = () if template.cwd is None else (template.cwd,)
-    return (template.command, *template.args, *env, *cwd)
+    return (template.command, *template.args, *(value for _, value in template.env))
 
 
 def _written(template: LaunchTemplate) -> tuple[str, ...]:

@@ -39,23 +39,9 @@ _EXACT: Final = 2**53
 """Below this, no two integers have the same float."""
 
 _SCHEMAS_IN: Final = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "contentSchema",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-        "allOf",
-        "anyOf",
-        "oneOf",
-        "prefixItems",
-    }
+    {"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
+    | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
+    | {"allOf", "anyOf", "oneOf", "prefixItems"}
 )
 """Keywords whose value is a schema, or a list of schemas."""
 _SCHEMAS_BY_NAME_IN: Final = frozenset(
