@@ -81,11 +81,7 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
     *,
     secrets: SecretReader,
 ) -> AsyncGenerator[ChildConnection]:
-    """Launch a child with its secrets as they are now, confined if its operator asked for that.
-
-    Raises: ChildError if the child cannot be started, a secret cannot be read, or the child must be
-        confined and cannot be.
-    """
+    """Launch a child with its secrets as they are, confined if asked for. Raises: ChildError."""
     log.debug("starting", server=spec.name, argv=list(plan.shown), cwd=plan.cwd)
     plan = await _with_secrets(spec, plan, secrets)
     found = NotAsked()

@@ -144,10 +144,7 @@ class _Search:
         self._writable = writable
 
     def outermost(self) -> Iterator[Path]:
-        """Yield each found path that is not inside another granted directory.
-
-        Targets of links are found paths of their own.
-        """
+        """Yield each found path outside of other granted directories; links' targets count, too."""
         granted = self.found.keys() | {Path(place) for place in SYSTEM}
         for place in self.found:
             if ".." not in place.parts and not granted.intersection(place.parents):

@@ -77,9 +77,7 @@ class PrivateFolders:
 def _own_folder() -> tuple[str, int | None]:
     """Make a folder and lock it; return it with the descriptor that holds the lock.
 
-    None in its place where nothing can be locked.
-
-    Raises: OSError if it cannot be made.
+    None in its place where nothing can be locked. Raises: OSError if it cannot be made.
     """
     for _ in range(_TRIES):
         # Python before 3.12 leaves `TMPDIR=.` as it is: children and the watchdog are elsewhere.

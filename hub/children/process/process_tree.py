@@ -162,10 +162,7 @@ class ProcessTree:
                 await self._signal_all(termination)
 
     async def _signal_all(self, termination: Termination, sign: int | None = None) -> None:
-        """Signal the whole tree, once a file descriptor is free to look for its processes.
-
-        A hub that shuts down does not wait for a descriptor: its watchdog has its own.
-        """
+        """Signal the whole tree, once a descriptor is free to look for it, unless the hub ends."""
         while not await self._signalled(termination, sign) and not self.shutdown.begun.is_set():
             with anyio.move_on_after(self.graces.look_again):
                 await self.shutdown.begun.wait()

@@ -282,9 +282,7 @@ async def events_in(
     """Yield the events that `chunk` completes; a chunk with very many lines is read in pieces.
 
     Input that completes no event uses up the child's time. Input of an event that is too long
-    counts as waste.
-
-    Raises: GoneError if there was too much waste.
+    counts as waste. Raises: GoneError if there was too much waste.
     """
     pace = conduct.pace
     for piece in _pieces(chunk):
@@ -319,9 +317,7 @@ def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Messag
     """Yield the messages in an event; MCP 2025-03-26 allows several.
 
     Text that is not a message is skipped. A `Failure` or `Lost` replaces a response that cannot be
-    read or is too large.
-
-    Raises: GoneError if there was too much that is not a message.
+    read or is too large. Raises: GoneError if there was too much that is not a message.
     """
     pace = conduct.pace
     began = pace.clock()
@@ -355,11 +351,7 @@ def _texts(text: bytes) -> list[bytes]:
 
 
 async def refusal_in(exchange: Exchange, within: float = REFUSAL_PATIENCE) -> Failure | None:
-    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None.
-
-    A body of more than `LONGEST_REFUSAL` bytes, or one that takes more than `within` seconds, is
-    not read on.
-    """
+    """Return the JSON-RPC error in a refusal's body, if it is short and comes `within` seconds."""
     text = b""
     try:
         with anyio.move_on_after(within):

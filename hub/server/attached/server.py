@@ -128,9 +128,7 @@ class AttachServer:
         """Serve until the shutdown begins, or nobody has been attached for so long.
 
         The caller holds the hub's lock. When this returns, the socket is gone, so that another hub
-        can start while this one ends its servers.
-
-        Raises: OSError if the socket cannot be made.
+        can start while this one ends its servers. Raises: OSError if the socket cannot be made.
         """
         listener = self._listener()
         try:

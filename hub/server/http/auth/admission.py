@@ -249,9 +249,7 @@ def check_claims(
 ) -> None:
     """Check what a token says of itself, whoever has said it: times, person, who may use it.
 
-    Each of the `wanted` claims must have one of its values.
-
-    Raises: InvalidTokenError.
+    Each of the `wanted` claims must have one of its values. Raises: InvalidTokenError.
     """
     _check_times(claims, now)
     subject = claims.get("sub")

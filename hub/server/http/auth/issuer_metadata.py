@@ -188,9 +188,7 @@ async def keys_on_web(
 ) -> list[JsonWebKey]:
     """Return the keys at `url`; without it those where the issuer's metadata says they are.
 
-    `is_optional`: an issuer whose metadata names no keys has none.
-
-    Raises: IssuerUnavailableError.
+    `is_optional`: an issuer whose metadata names no keys has none. Raises: IssuerUnavailableError.
     """
     try:
         with anyio.fail_after(TIMEOUT):

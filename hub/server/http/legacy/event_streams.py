@@ -183,10 +183,7 @@ class EventStream:
     async def attach(
         self, send: Send, after: EventId | None, *, primed: bool = False
     ) -> StreamConnection:
-        """Let a new connection carry the stream, beginning behind the event `after`; return it.
-
-        `primed`: send an event id, even if there is no new event.
-        """
+        """Let a new connection carry the stream behind `after`; `primed`: with an id at least."""
         carrier = StreamConnection(send)
         await begin_stream(send)
         # A writer that is stuck on the old connection holds `_turn`: release that connection first.

@@ -123,10 +123,7 @@ class LegacySessions:
     async def adopted(
         self, key: str, sender: Sender, tasks: TaskStarter
     ) -> HttpSession | NoRoom | None:
-        """Go on with a session of another process; None if its id may not be adopted.
-
-        It counts as a new session. Its client may have missed anything: it is told to list again.
-        """
+        """Go on with another process's session, which lists again; None if it may not be."""
         client = self._ids.opened(key, sender.admission.identity)
         if client is None:
             return None

@@ -45,10 +45,7 @@ class ProxiedClient(Struct, frozen=True):
     issued: float
 
     def takes(self, uri: str) -> bool:
-        """Return whether users may be sent there: one of its URIs, letter by letter.
-
-        Of a loopback address the port may be another one (RFC 8252, 7.3).
-        """
+        """Return whether users may be sent there; of a loopback URI the port may be another one."""
         if _objection(uri):
             return False  # a port must not hide what nobody could have registered
         registered = {_without_port(one) for one in self.redirect_uris} - {None}
