@@ -90,7 +90,12 @@ def asking(method: str) -> Callable[[], None]:
     """Ask again and again, each time by another id."""
 
     def ask() -> None:
-        params = {"messages": [], "maxTokens": 1, "message": "?", "requestedSchema": {}}
+        params: dict[str, Any] = {
+            "messages": [],
+            "maxTokens": 1,
+            "message": "?",
+            "requestedSchema": {},
+        }
         for number in count(10**9):
             asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             os.write(1, whole(json.dumps(asked).encode()))
