@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import cast
 
+import msgspec
+
 from hub.values import Json, JsonObject
 
 _JOINERS = "\u200c\u200d"
@@ -27,6 +29,8 @@ _HIDDEN = re.compile(
     rf"|(?<![\s\S])[{_SELECTORS}]"
 )
 _HIDDEN_IN_ASCII = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_MAY_HIDE = re.compile(rb"\\[^n\"t]|\x7f")
+"""In ASCII JSON: the spelling of a control character, or of a backslash before a letter."""
 _TEXTS = frozenset({"title", "description"})
 _VALUES = frozenset({"default", "const", "enum", "examples", "example"})
 """Schema keys whose values are argument values of a call: these are never changed."""
@@ -62,7 +66,16 @@ def legible_entry(entry: Mapping[str, Json]) -> JsonObject:
     Includes those inside its schemas. Returns the same object if nothing was hidden. Names are not
     changed: the caller handles them.
     """
-    return cast("JsonObject", _walked_object(entry))
+    return cast("JsonObject", entry if _is_plain(entry) else _walked_object(entry))
+
+
+def _is_plain(entry: Mapping[str, Json]) -> bool:
+    """Return whether nothing in an entry can be hidden: to walk through it takes far longer."""
+    try:
+        text = msgspec.json.encode(entry)
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return text.isascii() and _MAY_HIDE.search(text) is None
 
 
 def _walked(value: Json) -> Json:

@@ -83,6 +83,15 @@ def test_an_entry_with_nothing_hidden_is_the_very_same() -> None:
     assert legible_entry(entry) is entry
 
 
+@given(st.text(st.characters(codec=None) | st.sampled_from('\\ubfnrt"\x00\x08\r\x1b\x7f')))
+def test_what_is_hidden_is_found_in_any_entry(text: str) -> None:
+    entry: JsonObject = {"name": "a", "inputSchema": {"properties": {"b": {"title": text}}}}
+    assert legible_entry(entry) == {
+        "name": "a",
+        "inputSchema": {"properties": {"b": {"title": legible(text)}}},
+    }
+
+
 def test_texts_are_looked_for_at_any_depth() -> None:
     entry: JsonObject = {
         "inputSchema": {"anyOf": [{"items": [{"description": "\x1b"}]}, {"title": ["\x1b"]}]}

@@ -51,10 +51,7 @@ def json_frame(kind: bytes, content: object) -> bytes:
 
 
 def hello_length(begun: bytes | bytearray) -> int | None:
-    """Return how long the whole hello is with its length; None while that has not come.
-
-    Raises: FrameError if that is too long.
-    """
+    """Return the length of the whole hello, None while that has not come. Raises: FrameError."""
     if len(begun) < _LENGTH:
         return None
     length = int.from_bytes(begun[:_LENGTH], "big")
@@ -86,10 +83,7 @@ class FrameReader:
         self._begun = bytearray()
 
     def feed(self, received: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the frames that are complete now: kind and content.
-
-        Raises: FrameError if one is too long.
-        """
+        """Return the frames that are complete now. Raises: FrameError if one is too long."""
         self._begun += received
         found: list[tuple[bytes, bytes]] = []
         while len(self._begun) >= HEAD:

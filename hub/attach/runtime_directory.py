@@ -61,10 +61,7 @@ class RuntimeDirectory:
 
     @classmethod
     def opened(cls, environment: Mapping[str, str]) -> RuntimeDirectory:
-        """Open the directory; make it if it is missing.
-
-        Raises: UnsafeDirectoryError if it is not this user's alone, or cannot be made.
-        """
+        """Open the directory; make it if it is missing. Raises: UnsafeDirectoryError."""
         for path in runtime_paths(environment):
             above, name = os.path.split(path)
             if not os.path.basename(above).startswith(NAME) and not _is_private_base(above):
@@ -177,28 +174,20 @@ class HubPlace:
         return self._open(kind, os.O_RDWR | os.O_CREAT)
 
     def secret(self) -> str:
-        """Return the secret of the hub that runs now; empty if there is none.
-
-        Raises: OSError if others may read it.
-        """
+        """Return the running hub's secret, empty without one. Raises: OSError if others see it."""
         try:
             file = self._open("key", os.O_RDONLY)
         except FileNotFoundError:
             return ""
-        try:
-            return os.read(file, 4 * _SECRET_BYTES).decode("ascii", "replace")
-        finally:
-            os.close(file)
+        with os.fdopen(file, "rb") as opened:
+            return opened.read(4 * _SECRET_BYTES).decode("ascii", "replace")
 
     def make_secret(self) -> str:
         """Replace the secret by a new one, and return it."""
         made = os.urandom(_SECRET_BYTES).hex()
         self.remove("key")
-        file = self._open("key", os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            os.write(file, made.encode())
-        finally:
-            os.close(file)
+        with os.fdopen(self._open("key", os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(made.encode())
         return made
 
     def protect_socket(self) -> None:

@@ -117,8 +117,10 @@ class Names:
         """
         if self.bare:
             return self.prefixed(server, name) if self.mode == "auto" else None
+        if server != self.alias_server:
+            return None
         alias = PublicName(spelled(name))
-        return alias if server == self.owner_of_alias(alias) else None
+        return alias if self.server_of(alias) is None else None
 
     def owner_of_alias(self, public: str) -> ServerName | None:
         """Return the only server that may have the alias `public`, or None.

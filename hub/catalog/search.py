@@ -63,10 +63,7 @@ class Pattern(Struct, frozen=True):
     def parse(
         cls, text: str, *, search_in: SearchIn = "both", case_sensitive: bool = False
     ) -> Pattern:
-        """Return the pattern that `text` spells.
-
-        Raises: SearchError if it is empty, too long, or has too many words.
-        """
+        """Return the pattern that `text` spells. Raises: SearchError if it is empty or too long."""
         if len(text) > MAX_PATTERN:
             raise SearchError(f"The pattern is too long: at most {MAX_PATTERN} characters")
         # In a regular expression, the usual part is `.*`.
@@ -145,10 +142,7 @@ def summary(tool: Mapping[str, Json]) -> JsonObject:
 
 
 def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
-    """Return the tools of a server that clients may use, by the server's own names.
-
-    Raises: SearchError if the server does not exist, or its tools are not known yet.
-    """
+    """Return a server's tools for clients, by its own names. Raises: SearchError without any."""
     if server not in catalog.servers:
         hint = _meant(near(server, catalog.servers)) or "list-servers shows the servers"
         raise SearchError(f"Unknown server {_shown(server)} ({hint})")
@@ -159,10 +153,7 @@ def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
 
 
 def tool_of(catalog: Catalog, server: ServerName, name: str) -> ChildRoute:
-    """Return the route to the tool `name` of a server.
-
-    Raises: SearchError as `tools_of`, or if the server has no such tool for clients.
-    """
+    """Return the route to the tool `name` of a server. Raises: SearchError if there is none."""
     tools = tools_of(catalog, server)
     route = tools.get(name)
     if route is None:

@@ -155,10 +155,7 @@ class Inner(Struct, frozen=True):
 
 
 def read(name: str, arguments: JsonObject) -> SearchQuery | Inner | None:
-    """Return the parsed call of a meta tool; None if `name` is not a meta tool.
-
-    Raises: SearchError if the arguments are unknown, missing or wrong.
-    """
+    """Return the parsed call of a meta tool, None for another's. Raises: SearchError."""
     takes = _TAKES.get(name)
     if takes is None:
         return None

@@ -259,13 +259,14 @@ class Child:
             if self._opening is not None:
                 self._opening.cancel()
 
-    async def ready(self) -> Ready:
-        """Wait for the start, and return the `Ready` state.
+    async def settled(self) -> None:
+        """Return once the child is ready or down."""
+        await self._started.wait()
 
-        Raises: ChildError if the child does not start, or is gone.
-        """
+    async def ready(self) -> Ready:
+        """Wait for the start, and return that state. Raises: ChildError if the child is down."""
         if not isinstance(self.state, Ready):
-            await self._started.wait()
+            await self.settled()
         if isinstance(self.state, Ready):
             return self.state
         reason = self.state.reason if isinstance(self.state, Down) else "it is starting"
@@ -296,10 +297,7 @@ class Child:
         return unanswered(self.spec, why, self._health.outlook)
 
     async def forward(self, method: str, params: JsonObject) -> Payload:
-        """Send a request that has no path in it, such as `logging/setLevel`.
-
-        Raises: ChildError; RpcError that the child returned.
-        """
+        """Send a request that has no path in it. Raises: ChildError; RpcError of the child."""
         ready = await self.ready()
         return await self.request(method, with_envelope(params, ready.handshake, self.hub), None)
 

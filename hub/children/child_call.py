@@ -56,7 +56,6 @@ class ResultTaker(Protocol):
 
     def ended(self, result: CallResult) -> None:
         """Take the end of the call; called once, and not after `cancel`. Must not raise."""
-        ...
 
 
 class _Rounds(Struct, eq=False):
@@ -155,10 +154,7 @@ class ChildCall(Struct, eq=False):
             self._end(InternalError())
 
     def _own_retry(self) -> JsonObject:
-        """Return the fields for the child that the client's retry brings.
-
-        Raises: RpcError if the child had not asked for them.
-        """
+        """Return the fields that the client's retry brings for the child. Raises: RpcError."""
         if self.ready.handshake.era == "modern":
             return self.child.answers.resumed(self.request_owner)
         if self.request_owner.retry.state.child is not None:

@@ -84,10 +84,7 @@ class Caller(RequestOwner, Protocol):
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Forward a child's request to the client; `request_owner` is the child's side of it.
-
-        Raises: RpcError if the client does not support the request.
-        """
+        """Forward a child's request; `request_owner` is the child's side. Raises: RpcError."""
         ...
 
     async def inputs(
@@ -102,17 +99,12 @@ class Caller(RequestOwner, Protocol):
 
     async def tell(self, spec: ServerSpec, notification: Notification) -> None:
         """Forward a notification within the call."""
-        ...
 
     def done(self) -> None:
         """Tell a legacy client that the tasks it was sent to URLs for are complete."""
-        ...
 
     def want_roots(self) -> bool:
-        """Cancel the call to ask the client for its roots; return False if that is not needed.
-
-        The client repeats the call.
-        """
+        """Cancel the call to ask for roots; its client repeats it. False if that is not needed."""
         ...
 
 
@@ -121,11 +113,9 @@ class ChildUser(Protocol):
 
     async def told(self, spec: ServerSpec, notification: Notification) -> None:
         """Receive a notification that belongs to no call."""
-        ...
 
     async def came(self, spec: ServerSpec) -> None:
         """Receive the news that the child answers calls now."""
-        ...
 
 
 MAX_LISTENERS: Final = 1024
@@ -137,7 +127,6 @@ class Listener(ChildUser, Protocol):
 
     def missed(self, server: ServerName) -> None:
         """Record that a listing was sent without this server, whose child is not ready yet."""
-        ...
 
 
 class Listeners:
@@ -219,10 +208,7 @@ class LogLevels:
         return None if lowest == self.told and self._is_sure else self._tell(lowest)
 
     def of_call(self, level: str) -> str | None:
-        """Return the level to set at the child for one call; None if it already logs that much.
-
-        A call never raises a level that was set before.
-        """
+        """Return the level to set at the child for one call; None if it logs that much already."""
         return None if self.told and reaches(level, self.told) else self._tell(level)
 
     def _tell(self, level: str) -> str:

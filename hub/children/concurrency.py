@@ -1,10 +1,14 @@
-"""Concurrency limit of a child: a fair queue for call slots, and preemption of abandoned calls."""
+"""What children do side by side: calls in a fair queue, abandoned calls that give way, starts."""
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection
+from collections.abc import AsyncGenerator, Callable, Collection
+from contextlib import asynccontextmanager
 from typing import Final, Protocol
+
+import anyio
 
 from hub.children.clients import Caller
 from hub.jsonrpc.deadlines import Deadlines
@@ -21,11 +25,9 @@ class InLine(Protocol):
 
     def have_turn(self) -> None:
         """Take the free slot, and use it or leave the queue without it."""
-        ...
 
     def expire(self) -> None:
         """Leave the queue: no slot was free within the time limit."""
-        ...
 
 
 class FairLimiter:
@@ -127,3 +129,52 @@ class Preemption:
         if is_needed and call in self._calls:
             self._leaving.add(call)
         return is_needed
+
+
+MOST_STARTS: Final = max(8, 4 * (os.cpu_count() or 1))
+"""How many launched servers may start at once: more would keep each other from the processors."""
+START_HOLDS: Final = 7.5
+"""Seconds after which another server may start beside one that has not started yet."""
+
+
+class StartTurns:
+    """Lets servers start a few at a time, in the order in which they came, but urgent ones first.
+
+    So one that hangs keeps others waiting for a while only, and only where many of them hang.
+    """
+
+    def __init__(self, most: int = MOST_STARTS) -> None:
+        self._free = most
+        self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
+
+    @asynccontextmanager
+    async def turn(self, is_urgent: Callable[[], bool]) -> AsyncGenerator[None]:
+        """Wait for a turn, and keep it while the context lasts; `is_urgent` is asked meanwhile."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._until_free(is_urgent)
+        try:
+            with anyio.move_on_after(START_HOLDS):
+                yield
+        finally:
+            self._pass_on()
+
+    async def _until_free(self, is_urgent: Callable[[], bool]) -> None:
+        mine = anyio.Event()
+        self._waiting[mine] = is_urgent
+        try:
+            await mine.wait()
+        except BaseException:
+            if self._waiting.pop(mine, None) is None:
+                self._pass_on()
+            raise
+
+    def _pass_on(self) -> None:
+        urgent = (one for one, is_urgent in self._waiting.items() if is_urgent())
+        following = next(urgent, None) or next(iter(self._waiting), None)
+        if following is None:
+            self._free += 1
+        else:
+            del self._waiting[following]
+            following.set()

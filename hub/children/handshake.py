@@ -29,6 +29,8 @@ from hub.values import Json, JsonObject, object_or_empty
 
 SHOWN: Final = 100
 """Characters of a version that errors show."""
+MAX_INSTRUCTIONS: Final = 64 * 1024
+"""Characters of a child's instructions that count: each client gets them, and they are read."""
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
@@ -149,7 +151,7 @@ def _handshake(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> 
         version,
         object_or_empty(result.get("capabilities")),
         object_or_empty(info),
-        instructions if isinstance(instructions, str) else "",
+        shortened(instructions, MAX_INSTRUCTIONS) if isinstance(instructions, str) else "",
         hub.capabilities,
     )
 
@@ -172,10 +174,7 @@ def with_envelope(
 
 
 def without_server_info(result: Payload) -> Payload:
-    """Return a modern child's result without its server info: clients only see the hub's.
-
-    Raises: WireError if the result has a key twice.
-    """
+    """Return a modern child's result without its server info. Raises: WireError for a key twice."""
     if isinstance(result, dict):
         return without_meta(result, SERVER_INFO_META)
     if SERVER_INFO_META.encode() not in bytes(result):

@@ -94,13 +94,9 @@ class ChildConnection(Protocol):
 
         If `settle` returns False, because nobody waits for the response, `next` returns it.
         """
-        ...
 
     async def next(self) -> Message:
-        """Return the child's next message.
-
-        Raises: GoneError, with the reason, when there will be no further messages.
-        """
+        """Return the child's next message. Raises: GoneError, with why there is none."""
         ...
 
 
@@ -135,12 +131,10 @@ class ProcessLink:
             if isinstance(line, TruncatedLine):
                 message = lost_in(self.conduct, line)
             else:
-                found = self._found(line)
+                offered, self._offered = self._offered, None
+                is_offered = offered is not None and offered[0] is line
+                found = offered[1] if offered is not None and is_offered else parsed(line)
                 message = message_in(self.conduct, line, found, otherwise="stdout is not JSON-RPC")
             self.conduct.pace.lap()
             if message is not None:
                 return message
-
-    def _found(self, line: bytes) -> Message | WireError:
-        offered, self._offered = self._offered, None
-        return offered[1] if offered is not None and offered[0] is line else parsed(line)

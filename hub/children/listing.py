@@ -54,10 +54,7 @@ FIELD: Final = {
 
 
 class ChildLists:
-    """The lists of one child: read once, and again after each change that it tells of.
-
-    `timeout` is for each page, in seconds.
-    """
+    """The lists of one child, read again after changes; `timeout` is for each page, in seconds."""
 
     def __init__(self, hub: HubIdentity, timeout: float) -> None:
         self.timeout = timeout
@@ -84,10 +81,7 @@ class ChildLists:
                 self.note_change({name})
 
     async def read(self, peer: Peer, handshake: ServerHandshake, log: ChildLog) -> Listing:
-        """Return the lists that the child declares.
-
-        Raises: SilentError, GoneError.
-        """
+        """Return the lists that the child declares. Raises: SilentError, GoneError."""
         request, failed = self._pages(peer, handshake, log), self._unread.add
         return await read_listing(request, handshake, log, failed=failed)
 
@@ -99,10 +93,7 @@ class ChildLists:
         known: Listing,
         changed_to: Callable[[Listing, Collection[str]], Awaitable[None]],
     ) -> None:
-        """Read what changes, and pass on the new lists and the notifications; until cancelled.
-
-        If reading fails, the lists that are `known` stay.
-        """
+        """Read what changes, and pass it on; what cannot be read stays as `known`."""
         while True:
             await self._wake.wait()
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
@@ -140,10 +131,7 @@ class ChildLists:
 
 
 def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
-    """Return a page of a list, without a few entries that cannot be read (nested too deeply).
-
-    Raises: WireError if it cannot be read otherwise.
-    """
+    """Return a list's page, a few entries left out that are too deep. Raises: WireError."""
     try:
         return wire.as_object(page)
     except WireError:

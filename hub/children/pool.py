@@ -17,6 +17,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser, Listeners
+from hub.children.concurrency import StartTurns
 from hub.children.handshake import HubIdentity
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
@@ -71,6 +72,7 @@ class ChildPool:
         self._slots: dict[ChildKey, ChildSlot] = {}
         self._clients: set[SessionKey] = set()
         self._tasks: TaskStarter | None = None
+        self._starts = StartTurns()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -152,10 +154,7 @@ class ChildPool:
                 self._end_if_unused(slot)
 
     async def obtain(self, slot: ChildSlot) -> Child:
-        """Return the slot's child when it answers calls; start it if needed, once for all who wait.
-
-        Raises: ChildError if it does not start, has just failed, or the slot was given up.
-        """
+        """Return the slot's child once it answers calls, started if needed. Raises: ChildError."""
         if not slot.is_kept:
             raise ChildError(
                 f"server {slot.spec.name!r} was stopped: its roots or its config have changed"
@@ -265,14 +264,24 @@ class ChildPool:
             learned=partial(self._learned, slot, tasks),
         )
         # What the child does is not done for the client that starts it: its log is not either.
-        Context().run(tasks.start_soon, child.own)
+        Context().run(tasks.start_soon, self._own, slot, child, tasks)
         return child
 
-    def _make_room(self, slot: ChildSlot) -> None:
-        """End children if a limit is reached.
+    async def _own(self, slot: ChildSlot, child: Child, tasks: TaskStarter) -> None:
+        """Run a child's task; a launched one waits for its turn, calls' servers first."""
+        if slot.key.plan is None:
+            await child.own()
+            return
+        try:
+            async with self._starts.turn(lambda: slot.uses > 0):
+                tasks.start_soon(child.own)
+                await child.settled()
+        except BaseException:  # cancelled: its task may never begin
+            child.stop()
+            raise
 
-        A child that still has users is started again when they call it.
-        """
+    def _make_room(self, slot: ChildSlot) -> None:
+        """End children if a limit is reached; one that is still used is started again by a call."""
         for spare in self._limits.made_for(slot, self.running_slots(), self._limits_of(slot)):
             if spare.key.session is not None:
                 log.warning(
@@ -317,10 +326,7 @@ class ChildPool:
         return HubIdentity(self._info, asks)
 
     def move(self, slot: ChildSlot, key: ChildKey) -> str | None:
-        """Let a child go on under another key, with other roots, of which it is told.
-
-        Returns why that is not possible; None if it was done.
-        """
+        """Let a child go on with other roots, under another key; return why not, or None."""
         if key in self._slots:
             return "a child for these roots is there already"
         reason = why_not_kept(slot, key, self._flavour)

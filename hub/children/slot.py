@@ -90,10 +90,7 @@ class ChildSlot(Struct, eq=False):
 
     @contextmanager
     def trying(self) -> Generator[None]:
-        """Count a call from before its child is ready until its response.
-
-        Raises: ChildError as `ChildHealth.trying`.
-        """
+        """Count a call until its response. Raises: ChildError as `ChildHealth.trying`."""
         self.uses += 1
         try:
             with nullcontext() if self.health.is_well else self.health.trying():
@@ -187,15 +184,12 @@ def why_not_kept(slot: ChildSlot, key: ChildKey, flavour: Flavour) -> str | None
         return "its config has changed"
     if replace(slot.key, plan=key.plan, roots=key.roots) != key:
         return "it belongs to another client"
-    if slot.key.session is None and (len(slot.users) != 1 or _serves_others(slot)):
+    others = slot.child is not None and slot.child.answers.serves_others(slot.users)
+    if slot.key.session is None and (len(slot.users) != 1 or others):
         return "other clients use it, too"
     if not (slot.key.roots.roots and key.roots.roots):  # the handshake tells whether there are any
         return f"its client {'shared no roots before' if key.roots.roots else 'shares no roots'}"
     return None if key.plan is None else _why_not_with(slot, key.plan, key.roots, flavour)
-
-
-def _serves_others(slot: ChildSlot) -> bool:
-    return slot.child is not None and slot.child.answers.serves_others(slot.users)
 
 
 def _why_not_with(

@@ -73,21 +73,14 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
 
 
 def planned_grants(spec: ServerSpec, plan: LaunchPlan) -> FileGrants:
-    """Return the grants that the child of `plan` would get. Nothing is created.
-
-    Raises: ChildError if the command does not exist.
-    """
+    """Return the grants that a plan's child would get. Raises: ChildError without a command."""
     return _grants(spec, plan, _program(spec, plan), _SHOWN)
 
 
 def confined_plan(
     spec: ServerSpec, plan: LaunchPlan, private: str, found_here: Confined
 ) -> LaunchPlan:
-    """Create the child's files in `private`, and return the plan that launches it confined.
-
-    Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
-        `confine` is `require`.
-    """
+    """Create the child's files in `private`; return its confined plan. Raises: ChildError."""
     cache = cache_of(spec.name, spec.inherits)
     places = PrivateDirs(f"{private}/home", f"{private}/temporary", cache)
     found = _program(spec, plan)
@@ -118,10 +111,7 @@ def _held(setting: ConfineSetting, encoded: bytes, found: Confined) -> str:
 
 
 def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
-    """Log a warning if a grant opens a directory with the hub's keys.
-
-    Raises: ChildError instead if `confine` is `require`.
-    """
+    """Warn of a grant that opens the hub's keys. Raises: ChildError for `confine: require`."""
     opened = [path for path in granted.keys if Path(path).is_dir() and any(Path(path).iterdir())]
     for path in opened:
         if spec.confine.mode == "require":
@@ -131,10 +121,7 @@ def _must_open_no_keys(spec: ServerSpec, granted: FileGrants) -> None:
 
 
 def _program(spec: ServerSpec, plan: LaunchPlan) -> Program:
-    """Return the program of the plan with the files it needs.
-
-    Raises: ChildError if the command does not exist.
-    """
+    """Return the plan's program with its files. Raises: ChildError if there is no such command."""
     cwd = spec.target.cwd if isinstance(spec.target, LaunchTemplate) else None
     # A `cwd` that depends on the roots is itself granted as a root, or is the parent of one.
     directory = plan.cwd if cwd is not None and not cwd.mentions_roots else None
@@ -235,10 +222,7 @@ def _git_identity(environment: Mapping[str, str]) -> str:
 
 
 def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
-    """Log a warning for each server that this kernel cannot confine, or only in part.
-
-    Raises: ConfigError for a server with `confine: require` that cannot be confined.
-    """
+    """Warn of servers that this kernel cannot confine. Raises: ConfigError for `require`."""
     for spec in servers:
         if isinstance(spec.target, LaunchTemplate):
             _settle(spec, confinement_status(spec.confine, spec.target, kernel))

@@ -119,10 +119,7 @@ def why_no_seccomp() -> str:
 
 
 def load(program: bytes) -> None:
-    """Load the filter `program` (compiled by `seccomp_rules`) for ever.
-
-    Raises: SeccompError; nothing is refused then.
-    """
+    """Load the filter `program` for ever. Raises: SeccompError; nothing is refused then."""
     libc = ctypes.CDLL(None, use_errno=True)
     filled = _Program(len(program) // _STEP_BYTES, program)
     if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(

@@ -84,10 +84,7 @@ class FileServer(MCPServer):
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        """Call a tool by name.
-
-        Raises: ToolError with what is wrong.
-        """
+        """Call a tool by name. Raises: ToolError with what is wrong."""
         try:
             return await super().call_tool(name, arguments, context)
         except ToolError as exc:

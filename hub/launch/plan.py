@@ -93,10 +93,7 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     @property
     def _places(self) -> tuple[str, ...]:
-        """The paths of `folders`, and how they read if `..` is removed first.
-
-        The private directory has no folders.
-        """
+        """The paths of `folders`, and how they read if `..` is removed first."""
         placed = (one if _is_absolute(one) else _below(self.cwd, one) for one in self.folders)
         there = (one for one in placed if one is not None)
         return tuple(dict.fromkeys(form for one in there for form in (one, _straight(one))))
@@ -144,10 +141,7 @@ def plan(
 
 
 def known_filesystem_server(template: LaunchTemplate) -> bool:
-    """Return whether the name has the word `filesystem` or the command is a known server.
-
-    False for a command that runs elsewhere (container, other host): paths differ there.
-    """
+    """Return whether it is a filesystem server, by its name or command, that runs here."""
     words = _written(template)
     if runs_elsewhere(words):
         return False
@@ -304,7 +298,8 @@ def _env(
 def _cwd(
     template: LaunchTemplate, roots: RootSet, lookup: Lookup, directories: Collection[str]
 ) -> str | None:
-    if not roots.roots and any(text.mentions_first_root for text in _texts(template)):
+    texts = (*_texts(template), *filter(None, [template.cwd]))
+    if not roots.roots and any(text.mentions_first_root for text in texts):
         return None
     if template.cwd is not None:
         return _fill(f"servers.{template.name}.cwd", template.cwd, lookup, roots.paths)
@@ -325,14 +320,11 @@ def _adds_roots(template: LaunchTemplate) -> bool:
 
 def _places_roots(template: LaunchTemplate) -> bool:
     """Return whether command, args or env have roots: a `cwd` does not say what to serve."""
-    texts = (template.command, *template.args, *(value for _, value in template.env))
-    return any(text.mentions_roots for text in texts)
+    return any(text.mentions_roots for text in _texts(template))
 
 
 def _texts(template: LaunchTemplate) -> tuple[Template, ...]:
-    env = (value for _, value in template.env)
-    cwd = () if template.cwd is None else (template.cwd,)
-    return (template.command, *template.args, *env, *cwd)
+    return (template.command, *template.args, *(value for _, value in template.env))
 
 
 def _written(template: LaunchTemplate) -> tuple[str, ...]:

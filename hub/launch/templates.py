@@ -199,11 +199,7 @@ class Template(Struct, frozen=True):
         return tuple(part for part in self.parts if isinstance(part, SecretReference))
 
     def fill(self, lookup: Lookup, roots: Sequence[str]) -> str:
-        """Return the text with every placeholder replaced.
-
-        Raises:
-            TemplateError: a variable without a default is not set, or the text refers to a secret.
-        """
+        """Return the text with placeholders replaced. Raises: TemplateError; for secrets, too."""
         filled = self.filled(lookup, roots).plain
         if filled is None:
             places = "a server's `env` and `headers`, in `listen.token` and `listen.keys`"
@@ -211,11 +207,7 @@ class Template(Struct, frozen=True):
         return filled
 
     def filled(self, lookup: Lookup, roots: Sequence[str]) -> SecretText:
-        """Return the text with every placeholder replaced but its references to secrets.
-
-        Raises:
-            TemplateError: a variable without a default is not set.
-        """
+        """Return the text, replaced but for references to secrets. Raises: TemplateError."""
         return SecretText(
             tuple(
                 part if isinstance(part, SecretReference) else _filled(part, lookup, roots)
@@ -224,20 +216,12 @@ class Template(Struct, frozen=True):
         )
 
     def elements(self, lookup: Lookup, roots: Sequence[str]) -> tuple[str, ...]:
-        """Return the argv elements for this template: one, except for `${roots}`.
-
-        Raises:
-            TemplateError: as `fill`.
-        """
+        """Return the argv elements: one, except for `${roots}`. Raises: TemplateError."""
         return tuple(roots) if self.spreads else (self.fill(lookup, roots),)
 
 
 def parse_template(text: str, *, spread: bool = False) -> Template:
-    """Return `text` as a template. With `spread`, the whole text may be `${roots}`.
-
-    Raises:
-        TemplateError: an unknown or unclosed placeholder, or `${roots}` where it is not allowed.
-    """
+    """Return `text` as a template; with `spread` also `${roots}` alone. Raises: TemplateError."""
     if "\0" in text:
         raise TemplateError("contains a NUL character", "Take it out.")
     parts: list[TemplatePart] = []
@@ -285,10 +269,7 @@ def _variable(body: str) -> EnvironmentVariable:
 
 
 def _reference_in(body: str) -> SecretReference | None:
-    """Return the reference in the body of a placeholder, `file:PATH`; None if it is no reference.
-
-    Raises: TemplateError.
-    """
+    """Return the reference in a placeholder's body, or None. Raises: TemplateError."""
     kind, colon, rest = body.partition(":")
     if not colon or kind not in _EXAMPLES:
         return None

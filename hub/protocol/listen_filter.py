@@ -43,9 +43,7 @@ class ListenFilter(Struct, frozen=True):
 def filter_in(value: Json) -> ListenFilter:
     """Return the filter in a request or an acknowledgement.
 
-    Fields that this protocol version does not know are ignored.
-
-    Raises: FilterError.
+    Fields that this protocol version does not know are ignored. Raises: FilterError.
     """
     if not isinstance(value, dict):
         raise FilterError('"notifications" must be an object')

@@ -99,10 +99,7 @@ class ClientConnection:
         return self._relay.lookup.route_beside(self.session, request) if found is None else found
 
     async def _serve(self, asked: Asked) -> Payload:
-        """Return the result of one request.
-
-        Raises: RpcError, also in the place of a HubError; WireError.
-        """
+        """Return the result of one request. Raises: RpcError, for a HubError too; WireError."""
         try:
             if is_modern(asked.request):
                 return await self._serve_modern(asked)

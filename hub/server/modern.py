@@ -87,10 +87,7 @@ class Modern:
         return self._rounds.route_for(self._identity, self._caller, request)
 
     async def serve(self, asked: Asked) -> Payload:
-        """Return the result of one request.
-
-        Raises: RpcError, HubError.
-        """
+        """Return the result of one request. Raises: RpcError, HubError."""
         method, client = asked.request.method, _client(asked.request)
         self.is_spoken = True
         if method == "server/discover":

@@ -58,21 +58,15 @@ class FileEdit(Struct, frozen=True):
 
         Raises: StartError if writing fails, or another program has changed the file.
         """
-        try:
-            self._replace((self.mark + text).encode(), mode)
-        except UnicodeEncodeError:
-            raise _unwritten(self.path, "the new text is not Unicode") from None
-        except OSError as exc:
-            raise _unwritten(self.path, exc) from exc
-
-    def _replace(self, content: bytes, mode: int | None) -> None:
-        if self.seen is not None and not self.seen[-1] & 0o222:
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        with _new_file(self.path, content, is_synced=True) as made:
-            _made_alike(self.path, made, mode)
-            if look(self.path) != self.seen:
-                raise _unwritten(self.path, _CHANGED)
-            made.replace(self.path)
+        with _writing(self.path):
+            content = (self.mark + text).encode()
+            if self.seen is not None and not self.seen[-1] & 0o222:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+            with _new_file(self.path, content, is_synced=True) as made:
+                _made_alike(self.path, made, mode)
+                if look(self.path) != self.seen:
+                    raise _unwritten(self.path, _CHANGED)
+                made.replace(self.path)
 
 
 @contextmanager
@@ -99,16 +93,9 @@ def created(path: Path, text: str, mode: int | None = None) -> None:
 
     Raises: StartError if there is a file already, or it cannot be written.
     """
-    try:
-        with _new_file(path, text.encode(), is_synced=True) as made:
-            made.chmod(_usual_mode() if mode is None else mode)
-            _linked(made, path)
-    except UnicodeEncodeError:
-        raise _unwritten(path, "the new text is not Unicode") from None
-    except FileExistsError:
-        raise _unwritten(path, "another program has made it in the meantime") from None
-    except OSError as exc:
-        raise _unwritten(path, exc) from exc
+    with _writing(path), _new_file(path, text.encode(), is_synced=True) as made:
+        made.chmod(_usual_mode() if mode is None else mode)
+        _linked(made, path)
 
 
 def replace_file(path: Path, content: bytes, prefix: str | None = None) -> None:
@@ -166,23 +153,32 @@ def backed_up(path: Path) -> Path:
     now = time.strftime("%Y%m%d-%H%M%S")
     for number in range(1, 1000):
         kept = path.with_name(f"{path.name}.roots-hub-{now}{'' if number == 1 else f'-{number}'}")
-        try:
-            handle = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        except OSError as exc:
-            raise _unwritten(kept, exc) from exc
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(path.read_bytes())
-            shutil.copymode(path, kept)
-        except BaseException as exc:
-            kept.unlink(missing_ok=True)
-            if isinstance(exc, OSError):
-                raise _unwritten(kept, exc) from exc
-            raise
+        with _writing(kept):
+            try:
+                handle = os.open(kept, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            except FileExistsError:
+                continue
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(path.read_bytes())
+                shutil.copymode(path, kept)
+            except BaseException:
+                kept.unlink(missing_ok=True)
+                raise
         return kept
     raise _unwritten(path, "there are too many copies of it")
+
+
+@contextmanager
+def _writing(path: Path) -> Generator[None]:
+    try:
+        yield
+    except UnicodeEncodeError:
+        raise _unwritten(path, "the new text is not Unicode") from None
+    except FileExistsError:
+        raise _unwritten(path, "another program has made it in the meantime") from None
+    except OSError as exc:
+        raise _unwritten(path, exc) from exc
 
 
 @contextmanager

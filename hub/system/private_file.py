@@ -168,10 +168,7 @@ class StateFile:
 
 
 def _entries(path: Path) -> Mapping[str, Json]:
-    """Return the entries in a file; none if there is no file.
-
-    Raises: OSError if there is one, and it cannot be read.
-    """
+    """Return the entries in a file, none if there is none. Raises: OSError if it is unreadable."""
     try:
         text = path.read_text(encoding="utf-8")
         if not (is_ours(path.stat()) and is_ours(path.parent.stat())):
@@ -294,10 +291,7 @@ class CacheFiles:
 
 
 def _made_private(directory: Path) -> None:
-    """Make the directory, for its owner alone.
-
-    Raises: OSError if that is not possible, or if it is a link or another user's.
-    """
+    """Make the directory, for its owner alone. Raises: OSError; also if it is a link."""
     if directory.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")
     directory.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)

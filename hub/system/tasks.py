@@ -145,9 +145,7 @@ def in_daemon_thread(
     """Do work in a new thread, which keeps no process alive.
 
     `ended` is called there with a function that returns what the work has returned, or raises what
-    it has raised.
-
-    Raises: RuntimeError if no thread can be started.
+    it has raised. Raises: RuntimeError if no thread can be started.
     """
 
     def run() -> None:
@@ -169,9 +167,7 @@ class OwnThread(Generic[Result]):
     """Work under way in a thread that takes no place of a shared pool and keeps no process alive.
 
     Several may wait for its result; what it does when nobody waits any more is lost. `when_done` is
-    called in the event loop before they go on.
-
-    Raises: RuntimeError if no thread can be started.
+    called in the event loop before they go on. Raises: RuntimeError if no thread can be started.
     """
 
     def __init__(

@@ -74,9 +74,7 @@ def take_passed_socket(environ: MutableMapping[str, str]) -> socket.socket | Non
     """Return the socket that was passed to this process; None if there is none.
 
     Removes the variables from `environ`: a server of the hub would take its own file descriptor 3
-    for the socket.
-
-    Raises: StartError if it is not exactly one TCP socket that listens.
+    for the socket. Raises: StartError if it is not exactly one TCP socket that listens.
     """
     from hub.errors import StartError  # noqa: PLC0415 - the rest of this file needs no package
 

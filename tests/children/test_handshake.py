@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from hub.children.handshake import (
+    MAX_INSTRUCTIONS,
     HubIdentity,
     ServerHandshake,
     envelope,
@@ -111,6 +112,19 @@ async def test_a_child_may_choose_an_older_version(version: str) -> None:
     found = await greeting_of(answering(initialize={"protocolVersion": version}))
     assert (found.version, found.info, found.instructions) == (version, {}, "")
     assert not found.offers("tools")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+async def test_instructions_are_cut_as_each_client_gets_them(
+    era: Literal["legacy", "modern"],
+) -> None:
+    child = FakeChild(era=era)
+    method = "initialize" if era == "legacy" else "server/discover"
+    greeting = child.answers[method]
+    assert isinstance(greeting, dict)
+    child.answers[method] = {**greeting, "instructions": "\u200b" * 10**7}
+    said = (await greeting_of(child, era)).instructions
+    assert said == "\u200b" * MAX_INSTRUCTIONS + "... (9,934,464 characters left out)"
 
 
 @pytest.mark.parametrize("version", ["2020-01-01", None, 5])

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 from hub.catalog.merge import Listing
 from hub.children.child import Child
 from hub.children.circuit_breaker import PAUSE
+from hub.children.concurrency import MOST_STARTS, START_HOLDS
 from hub.children.known.cache import CatalogCache
 from hub.children.pool import ChildPool
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of
@@ -740,3 +741,75 @@ async def test_a_cache_that_cannot_be_written_ends_nothing_else(tmp_path: Path) 
     assert [one["task"] for one in logged if one["event"] == "a task failed"] == [
         "Threadless.write"
     ]
+
+
+@asynccontextmanager
+async def starting(
+    count: int, made: Callable[[str], ServerSpec] = launched
+) -> AsyncGenerator[tuple[Home, list[ChildSlot]]]:
+    """Yield the slots of so many servers that all start, and do not answer."""
+    fake = FakeChild(ECHO, answers={"initialize": SILENT})
+    async with home(fake, max_children=count) as at, anyio.create_task_group() as tasks:
+        planned = plan_at() if made is launched else None
+        slots = [at.lease(spec=made(f"{one}"), planned=planned) for one in range(count)]
+
+        async def obtain(slot: ChildSlot) -> None:
+            with suppress(ChildError):
+                await at.children.obtain(slot)
+
+        for slot in slots:
+            tasks.start_soon(obtain, slot)
+        await all_tasks_blocked()
+        assert {slot.state for slot in slots} == {"starting"}
+        yield at, slots
+        tasks.cancel_scope.cancel()
+
+
+def begun(slots: list[ChildSlot]) -> list[bool]:
+    return [slot.child is not None and slot.child.peer is not None for slot in slots]
+
+
+async def test_a_few_servers_start_at_a_time() -> None:
+    async with starting(MOST_STARTS + 3) as (at, slots):
+        assert begun(slots) == [True] * MOST_STARTS + [False] * 3
+        at.fake.links[0].crash()
+        await all_tasks_blocked()
+        assert begun(slots) == [True] * (MOST_STARTS + 1) + [False] * 2
+        assert slots[0].state == "down"
+
+
+async def test_servers_that_hang_do_not_keep_others_from_starting() -> None:
+    async with starting(MOST_STARTS + 1) as (at, slots):
+        at.fake.answers.update(FakeChild().answers)
+        await anyio.sleep(START_HOLDS)
+        await at.children.obtain(slots[-1])
+        assert {slot.state for slot in slots[:-1]} == {"starting"}
+
+
+async def test_a_server_that_a_call_waits_for_starts_first() -> None:
+    async with starting(MOST_STARTS + 3) as (at, slots):
+        with slots[-1].trying():
+            at.fake.links[0].crash()
+            await all_tasks_blocked()
+        assert begun(slots) == [True] * MOST_STARTS + [False, False, True]
+
+
+async def test_a_server_that_is_stopped_before_its_turn_is_not_launched() -> None:
+    async with starting(MOST_STARTS + 1) as (at, slots):
+        assert slots[-1].child is not None
+        slots[-1].child.stop()
+        assert slots[-1].trouble == "the hub stopped it"
+        at.fake.links[0].crash()
+        await all_tasks_blocked()
+        assert not begun(slots)[-1]
+
+
+async def test_what_waits_for_its_turn_ends_with_the_hub() -> None:
+    async with starting(MOST_STARTS + 1) as (_, slots):
+        pass
+    assert {slot.state for slot in slots} == {"down"}
+
+
+async def test_remote_servers_start_all_at_once() -> None:
+    async with starting(MOST_STARTS + 3, remote) as (_, slots):
+        assert all(begun(slots))

@@ -86,6 +86,23 @@ def say_changed() -> None:
     forever(whole(telling("notifications/tools/list_changed")))
 
 
+def asking(method: str) -> Callable[[], None]:
+    """Ask again and again, each time by another id."""
+
+    def ask() -> None:
+        params: dict[str, Any] = {
+            "messages": [],
+            "maxTokens": 1,
+            "message": "?",
+            "requestedSchema": {},
+        }
+        for number in count(10**9):
+            asked = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            os.write(1, whole(json.dumps(asked).encode()))
+
+    return ask
+
+
 def read_no_more() -> None:
     """Keep the reader of stdin from reading on."""
     MisbehavingChild.stops_reading = True
@@ -110,6 +127,9 @@ FLOODS: Mapping[str, Callable[[], None]] = {
     "stderr flood": flood(b"this is said on stderr", 2),
     "unread stdin": read_no_more,
     "nested JSON": nested,
+    "pings": asking("ping"),
+    "questions": asking("sampling/createMessage"),
+    "roots wanted": asking("roots/list"),
 }
 
 

@@ -89,15 +89,12 @@ class AskingCall(Protocol):
 
     def proceed(self) -> None:
         """Go on: no other client's call is in the way."""
-        ...
 
     def expire(self) -> None:
         """Leave the line: the wait was too long."""
-        ...
 
     def turned_away(self, why: ChildError) -> None:
         """Fail: too many calls wait already."""
-        ...
 
 
 class _Waiting(Struct, frozen=True):
@@ -255,10 +252,7 @@ class AskingLine:
     def _is_behind(
         self, one: AskingCall, before: frozenset[Caller], ahead: set[SessionKey]
     ) -> bool:
-        """Return whether other clients' calls came before a call of an asking tool.
-
-        `ahead` are the clients of such calls in line.
-        """
+        """Return whether an asking tool's call is behind others, at the child or in line."""
         if not before.isdisjoint(self._calls):
             return True
         return bool(ahead - {one.party}) and not self._asked[one.party]

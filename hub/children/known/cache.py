@@ -94,10 +94,7 @@ def encoded_entry(name: str, known: KnownCatalog) -> bytes | None:
 
 
 def decoded_entry(name: str, content: bytes) -> KnownCatalog:
-    """Return the catalog in the content of the file `name`.
-
-    Raises: UnfitEntryError if it is damaged, of another format or of another file.
-    """
+    """Return the catalog in the content of the file `name`. Raises: UnfitEntryError."""
     head, _, body = content.partition(b"\n")
     if not head.startswith(_FORMAT + b" "):
         raise UnfitEntryError("it is not of this format")
@@ -117,10 +114,6 @@ def decoded_entry(name: str, content: bytes) -> KnownCatalog:
 
 def _checksum(body: bytes) -> bytes:
     return hashlib.sha256(body).hexdigest().encode()
-
-
-def _bytes_of(files: dict[str, bytes]) -> int:
-    return sum(map(len, files.values()))
 
 
 class _Kept(NamedTuple):
@@ -165,8 +158,9 @@ class CatalogCache:
         if before.content != content:
             self._unwritten[name] = content
             self._wake.set()
-            while len(self._unwritten) > MAX_KEPT or _bytes_of(self._unwritten) > MAX_KEPT_BYTES:
-                self._unwritten.popitem(last=False)
+            waiting = self._unwritten
+            while len(waiting) > MAX_KEPT or sum(map(len, waiting.values())) > MAX_KEPT_BYTES:
+                waiting.popitem(last=False)
 
     async def write(self) -> None:
         """Write what is kept, as it comes; when this is cancelled, write the rest first."""

@@ -44,22 +44,17 @@ class PrivateFolders:
 
     @asynccontextmanager
     async def folder(self) -> AsyncGenerator[str]:
-        """Make a folder that is removed when the context ends.
-
-        Raises: OSError if it cannot be made.
-        """
-        if not self._is_there():
-            self._begin()
+        """Make a folder that is removed when the context ends. Raises: OSError."""
+        self._begin()
         made = tempfile.mkdtemp(prefix="", dir=self.top)
         try:
             yield made
         finally:
             await cleared(made)
 
-    def _is_there(self) -> bool:
-        return self.top is not None and Path(self.top).is_dir()
-
     def _begin(self) -> None:
+        if self.top is not None and Path(self.top).is_dir():
+            return
         self._unlock()
         self.top, self._lock = _own_folder()
         self._told(self.top)
@@ -82,9 +77,7 @@ class PrivateFolders:
 def _own_folder() -> tuple[str, int | None]:
     """Make a folder and lock it; return it with the descriptor that holds the lock.
 
-    None in its place where nothing can be locked.
-
-    Raises: OSError if it cannot be made.
+    None in its place where nothing can be locked. Raises: OSError if it cannot be made.
     """
     for _ in range(_TRIES):
         # Python before 3.12 leaves `TMPDIR=.` as it is: children and the watchdog are elsewhere.
@@ -124,10 +117,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 async def cleared(directory: str) -> bool:
-    """Remove a directory tree; return whether it is gone, after `GRACE` seconds at most.
-
-    What takes longer goes on.
-    """
+    """Remove a directory tree, for `GRACE` seconds or later; return whether it is gone."""
     removal = OwnThread(partial(_removed, directory), f"clears {directory}")
     with anyio.move_on_after(GRACE, shield=True):
         return await removal.result()

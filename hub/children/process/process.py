@@ -128,10 +128,7 @@ class Process:
         self._closing: list[Callable[[], None]] = [self.lines.close]
 
     async def begin(self, plan: LaunchPlan, env: dict[str, str]) -> None:
-        """Run the plan's command in a session and process tree of its own.
-
-        Raises: ChildError if it cannot be started.
-        """
+        """Run the plan's command in a session and process tree of its own. Raises: ChildError."""
         try:
             cwd = self.private_directory or plan.cwd
             running = self._running = await spawn(
@@ -173,10 +170,7 @@ class Process:
         return f"{how} (the hub's log has its last stderr lines)" if said else how
 
     async def next_line(self) -> bytes:
-        """Return the next line of output; a `TruncatedLine` replaces a line that was too long.
-
-        Raises: GoneError that says how the process ended.
-        """
+        """Return the next line, or a `TruncatedLine`. Raises: GoneError that says how it ended."""
         try:
             return await self.lines.next()
         except GoneError:
@@ -225,10 +219,7 @@ def _signal_name(number: int) -> str:
 
 
 def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
-    """Call `told` in the running loop once `process` has ended and its exit code is known.
-
-    Return a function that stops the watch; calling it again does nothing.
-    """
+    """Call `told` in the loop once `process` has ended; return what stops the watch."""
     loop = asyncio.get_running_loop()
     try:
         if isinstance(process, Supervised):

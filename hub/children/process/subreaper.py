@@ -107,10 +107,7 @@ def drain(descriptor: int) -> None:
 
 
 def adopt(name: bytes) -> None:
-    """Become a subreaper: the parent of all descendants that lose theirs (Linux 3.4 or later).
-
-    `ps` and `top` show `name`, at most 15 bytes of it.
-    """
+    """Become a subreaper, the parent of orphaned descendants; `ps` shows 15 bytes of `name`."""
     _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     _libc.prctl(_NAME, name, 0, 0, 0)
 
@@ -179,10 +176,7 @@ class Subreaper:
             return b""
 
     def _started(self) -> int:
-        """Read the hub's request, start the child, and return its process id.
-
-        Raises: OSError if the child cannot be started.
-        """
+        """Read the hub's request, start the child, and return its id. Raises: OSError."""
         size = int.from_bytes(self._read(LENGTH_BYTES), "big")
         programs, argv, env, cwd, limit = marshal.loads(self._read(size))  # noqa: S302 - the hub is the same Python
         if cwd is not None:

@@ -97,10 +97,7 @@ class Spawned(Struct, frozen=True):
 def popen(
     argv: Sequence[str], env: Mapping[str, str], cwd: str | None, streams: ChildPipes
 ) -> subprocess.Popen[bytes]:
-    """Start a child of this process, in a session of its own.
-
-    Raises: OSError or ValueError if it cannot be started.
-    """
+    """Start a child of this process, in a session of its own. Raises: OSError, ValueError."""
     stdin, stdout, stderr = streams
     return subprocess.Popen(  # noqa: S603 - the operator configured the command
         argv, env=env, cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=True
@@ -110,10 +107,7 @@ def popen(
 async def spawn(
     argv: Sequence[str], *, env: Mapping[str, str], cwd: str | None, start: Start
 ) -> Spawned:
-    """Start a process on three pipes, and return it with the hub's ends.
-
-    Raises: OSError or ValueError if it cannot be started.
-    """
+    """Start a process on pipes; return it with the hub's ends. Raises: OSError, ValueError."""
     with ExitStack() as theirs, ExitStack() as ours:
         stdin, our_stdin = _pipe(theirs, ours)
         our_stdout, stdout = _pipe(ours, theirs)
@@ -194,10 +188,7 @@ class Supervised:
                     return
 
     def _hear(self) -> bool:
-        """Read the subreaper's messages; return False when it has closed the socket.
-
-        Raises: BlockingIOError if there is nothing to read.
-        """
+        """Read what was said; False: the socket was closed. Raises: BlockingIOError."""
         more = _read(self._control)
         self._said += more
         self._look()
@@ -220,10 +211,7 @@ def _read(control: socket.socket) -> bytes:
 
 
 class Watchdog:
-    """A program that outlives the hub and is told of its children (see `watchdog`).
-
-    Raises: OSError if it cannot be started.
-    """
+    """A program that outlives the hub and is told of its children. Raises: OSError."""
 
     program = watchdog.__file__
 
@@ -305,10 +293,7 @@ class ForkServerClient(Watchdog):
         self._hub.close()
 
     async def start(self, request: bytes, streams: ChildPipes) -> Supervised:
-        """Start a process below a new subreaper.
-
-        Raises: OSError if it cannot be started; LostForkServerError if the fork server has ended.
-        """
+        """Start a process below a new subreaper. Raises: OSError, LostForkServerError."""
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)

@@ -84,10 +84,7 @@ async def open_remote(  # noqa: PLR0913 - what a connection is made of
 async def _tokens(
     server: str, target: RemoteTarget, logins: LoginFiles | None
 ) -> AccessTokens | None:
-    """Return the tokens for a server with a login, after getting the first one.
-
-    Raises: ChildError if nobody is logged in.
-    """
+    """Return the tokens of a login, the first one asked for. Raises: ChildError without one."""
     login = target.login
     if login is None:
         return None

@@ -68,10 +68,7 @@ class UnfinishedMessages:
         self._parsers.add(parser)
 
     def check(self, size: int) -> None:
-        """Check that a message of which there are `size` bytes may grow further.
-
-        Raises: ExchangeError.
-        """
+        """Check that a message of `size` bytes so far may grow further. Raises: ExchangeError."""
         if size > LIGHT and self.bodies + sum(p.unfinished for p in self._parsers) > self._most:
             raise ExchangeError(f"its unfinished messages have more than {self._most} bytes")
 
@@ -85,10 +82,7 @@ class CountedParser(EventParser):
         unfinished.add(self)
 
     def feed(self, chunk: bytes) -> list[ServerSentEvent]:
-        """Return the events that `chunk` completes.
-
-        Raises: ExchangeError if too much arrives from the child at once.
-        """
+        """Return the events that `chunk` completes. Raises: ExchangeError if too much has come."""
         events = super().feed(chunk)
         self._counted_in.check(self.unfinished)
         return events
@@ -155,10 +149,7 @@ class Exchange:
         return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:
-        """Yield the body as it arrives, decompressed.
-
-        Raises: ExchangeError if the connection breaks before the end.
-        """
+        """Yield the body as it arrives, decompressed. Raises: ExchangeError if it breaks off."""
         stream, coding = self._response.stream, self.header("content-encoding") or ""
         if not isinstance(stream, httpx2.AsyncByteStream):
             raise TypeError(f"not an asynchronous stream: {stream!r}")
@@ -205,11 +196,7 @@ class Exchange:
                     await anyio.sleep(pause)
 
     async def body(self, limit: int) -> bytes:
-        """Return the whole body.
-
-        Raises: ExchangeError if it has more than `limit` bytes, the connection breaks, or too much
-            arrives from the child at once.
-        """
+        """Return the whole body. Raises: ExchangeError, also over `limit` bytes."""
         parts: list[bytes] = []
         size = 0
         try:
@@ -226,10 +213,7 @@ class Exchange:
         return b"".join(parts)
 
     async def finish(self, within: float = DRAIN) -> None:
-        """Close the response; read a small rest of the body first, to reuse the connection.
-
-        The rest is waited for `within` seconds.
-        """
+        """Close the response; read a small rest first (`within` s), to reuse the connection."""
         try:
             with anyio.move_on_after(within), suppress(ExchangeError):
                 await self.body(_SMALL)

@@ -63,10 +63,7 @@ class Endpoint:
         conduct: PeerConduct,
         tokens: AccessTokens | None = None,
     ) -> None:
-        """Check the operator's URL and headers.
-
-        Raises: ChildError if they cannot be sent.
-        """
+        """Check the operator's URL and headers. Raises: ChildError if they cannot be sent."""
         self._transport = transport
         self.conduct = conduct
         self.unfinished = UnfinishedMessages()
@@ -83,18 +80,12 @@ class Endpoint:
         self._tokens = tokens
 
     def check_login(self, exchange: Exchange) -> None:
-        """Check that a refusal is not of secrets that may have been replaced since they were read.
-
-        Raises: GoneError, as the next connection reads them again.
-        """
+        """Check a refusal. Raises: GoneError if it is of secrets, which are read again next."""
         if self._has_secrets and exchange.status == _UNAUTHORIZED:
             raise GoneError(f"{exchange.refusal}, whose secrets are read again at its next start")
 
     def move(self, beside: Exchange, reference: str) -> None:
-        """Send later requests to `reference`, an address named in the response `beside`.
-
-        Raises: ChildError if it is not at the origin of that response.
-        """
+        """Send later requests to `reference`, from `beside`. Raises: ChildError for elsewhere."""
         try:
             url = beside.url.join(reference)
         except (httpx2.InvalidURL, ValueError):
@@ -209,10 +200,7 @@ def _with(headers: Headers, token: str) -> Headers:
 
 
 def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return the headers of every request, with names in lower case.
-
-    Raises: ChildError if a header contains something that is not allowed.
-    """
+    """Return the headers of every request, names in lower case. Raises: ChildError."""
     own = {b"host": url.netloc, b"accept-encoding": b"gzip", b"user-agent": b"roots-hub"}
     if url.userinfo:
         login = unquote(url.userinfo.decode("ascii"))
@@ -260,7 +248,9 @@ class CookieStore:
             return 0
         lines = [one for one in response.headers.raw if one[0].lower() == b"set-cookie"]
         # The jar keeps each line's attributes, and parsing takes long: a flood does not get there.
-        taken = [one for one in lines[:MAX_COOKIES] if _can_be_kept(one[1])]
+        # Nor does what is too long, or what no request header may have.
+        few = lines[:MAX_COOKIES]
+        taken = [one for one in few if len(one[1]) <= MAX_LINE and one[1].isascii()]
         self._cookies.extract_cookies(httpx2.Response(200, headers=taken, request=request))
         dropped = len(lines) - len(taken) + self._drop()
         self._has_any = bool(self._cookies)
@@ -277,8 +267,3 @@ class CookieStore:
                 dropped += 1
                 self._cookies.jar.clear(cookie.domain, cookie.path, cookie.name)
         return dropped
-
-
-def _can_be_kept(line: bytes) -> bool:
-    """Return whether a cookie is short enough, and has only what a request header may have."""
-    return len(line) <= MAX_LINE and line.isascii()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from typing import Protocol
 
 import anyio
 import msgspec
@@ -14,6 +13,7 @@ from msgspec import Raw
 
 from hub.children.link import SHOWN, lost_in, message_in, parsed
 from hub.children.remote.exchange import Exchange, ExchangeError
+from hub.children.remote.http_client import Endpoint
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.errors import ErrorHead, GoneError, head_of
@@ -111,10 +111,7 @@ class InboundQueue:
             self._go_on()
 
     async def next(self) -> Message:
-        """Return the next message.
-
-        Raises: GoneError, with the reason of `end`, after the last message.
-        """
+        """Return the next message. Raises: GoneError, with `end`'s reason, after the last one."""
         rest = self._conduct.pace.done()
         if rest is not None:
             await anyio.sleep(rest)
@@ -155,22 +152,41 @@ def _size(message: Message) -> int:
 log = structlog.stdlib.get_logger(__name__)
 
 
-class Transport(Protocol):
-    """Posts messages for `HttpOutbox`."""
+class RemoteLink:
+    """The connection to a remote child, whose messages are queued; posts messages for its outlet.
+
+    `tasks` run what is in flight. `outlet` is that of a connection which another transport takes
+    over.
+    """
+
+    private_directory: str | None = None
+    pid: int | None = None
+
+    def __init__(
+        self, endpoint: Endpoint, tasks: TaskGroup, outlet: HttpOutbox | None = None
+    ) -> None:
+        self._endpoint = endpoint
+        self._tasks = tasks
+        self.conduct = endpoint.conduct
+        self.outlet = outlet or HttpOutbox(self, InboundQueue(self.conduct), tasks)
+        self._inbound = self.outlet.inbound
+
+    async def next(self) -> Message:
+        return await self._inbound.next()
+
+    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
+        self._inbound.settle = settle
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
         """Return a function that posts a request with the present headers and queues the response.
 
         It raises ExchangeError if this request gets no response, GoneError if no request ever will.
         """
-        ...
+        raise NotImplementedError
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post a message that is not a request.
-
-        Raises: ExchangeError if it is lost.
-        """
-        ...
+        """Post a message that is not a request. Raises: ExchangeError if it is lost."""
+        raise NotImplementedError
 
 
 class HttpOutbox:
@@ -179,7 +195,7 @@ class HttpOutbox:
     Another `transport` may take over.
     """
 
-    def __init__(self, transport: Transport, inbound: InboundQueue, tasks: TaskGroup) -> None:
+    def __init__(self, transport: RemoteLink, inbound: InboundQueue, tasks: TaskGroup) -> None:
         self.transport = transport
         self.inbound = inbound
         self._tasks = tasks
@@ -266,9 +282,7 @@ async def events_in(
     """Yield the events that `chunk` completes; a chunk with very many lines is read in pieces.
 
     Input that completes no event uses up the child's time. Input of an event that is too long
-    counts as waste.
-
-    Raises: GoneError if there was too much waste.
+    counts as waste. Raises: GoneError if there was too much waste.
     """
     pace = conduct.pace
     for piece in _pieces(chunk):
@@ -303,9 +317,7 @@ def messages_in(conduct: PeerConduct, event: ServerSentEvent) -> Iterator[Messag
     """Yield the messages in an event; MCP 2025-03-26 allows several.
 
     Text that is not a message is skipped. A `Failure` or `Lost` replaces a response that cannot be
-    read or is too large.
-
-    Raises: GoneError if there was too much that is not a message.
+    read or is too large. Raises: GoneError if there was too much that is not a message.
     """
     pace = conduct.pace
     began = pace.clock()
@@ -339,11 +351,7 @@ def _texts(text: bytes) -> list[bytes]:
 
 
 async def refusal_in(exchange: Exchange, within: float = REFUSAL_PATIENCE) -> Failure | None:
-    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None.
-
-    A body of more than `LONGEST_REFUSAL` bytes, or one that takes more than `within` seconds, is
-    not read on.
-    """
+    """Return the JSON-RPC error in a refusal's body, if it is short and comes `within` seconds."""
     text = b""
     try:
         with anyio.move_on_after(within):

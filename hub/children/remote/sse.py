@@ -6,18 +6,12 @@ from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 from msgspec.structs import replace
 
 from hub.children.remote.exchange import DRAIN, Exchange, ExchangeError
-from hub.children.remote.http_client import CONNECT_TIMEOUT, STREAM_WANTED, Endpoint
-from hub.children.remote.messages import (
-    HttpOutbox,
-    InboundQueue,
-    events_in,
-    messages_in,
-    refusal_in,
-)
+from hub.children.remote.http_client import CONNECT_TIMEOUT, STREAM_WANTED
+from hub.children.remote.messages import RemoteLink, events_in, messages_in, refusal_in
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import GoneError
@@ -29,35 +23,13 @@ _JSON = {b"content-type": b"application/json"}
 _OK, _REDIRECTS = 200, 300
 
 
-class SseLink:
-    """The connection to a child over HTTP+SSE; `tasks` run the requests in flight.
+class SseLink(RemoteLink):
+    """The connection to a child over HTTP+SSE; a child that refused streamable HTTP may have it."""
 
-    `outlet` is that of a connection over streamable HTTP that the child refused.
-    """
-
-    private_directory: str | None = None
-    pid: int | None = None
-
-    def __init__(
-        self, endpoint: Endpoint, tasks: TaskGroup, outlet: HttpOutbox | None = None
-    ) -> None:
-        self._endpoint = endpoint
-        self._has_begun = False
-        self.conduct = endpoint.conduct
-        self.outlet = outlet or HttpOutbox(self, InboundQueue(self.conduct), tasks)
-        self._inbound = self.outlet.inbound
-
-    async def next(self) -> Message:
-        return await self._inbound.next()
-
-    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        self._inbound.settle = settle
+    _has_begun = False
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
-        """Read the child's event stream to its end; started once messages can be sent.
-
-        Raises: ChildError if the stream or its endpoint cannot be had.
-        """
+        """Read the event stream to its end; started once it can send. Raises: ChildError."""
         reason = "the connection ended"
         try:
             exchange = await self._endpoint.open("GET", STREAM_WANTED)
@@ -97,7 +69,7 @@ class SseLink:
                 self.outlet.give_up(message.id, after=DRAIN)
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
-        """Return a function that posts a request; its response arrives on the event stream."""
+        # The response arrives on the event stream.
         return partial(self._ask, request.id, body)
 
     async def _ask(self, id_: RequestId, body: bytes) -> None:
@@ -106,17 +78,10 @@ class SseLink:
             await self._inbound.put(replace(failed, id=id_))
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post a message that is not a request.
-
-        Raises: ExchangeError if it is lost.
-        """
         await self._post(body, CONNECT_TIMEOUT)
 
     async def _post(self, body: bytes, patience: float | None) -> Failure | None:
-        """Post a message; return the JSON-RPC error with which the child refuses it, if any.
-
-        Raises: ExchangeError if the child refuses it in another way, GoneError as `check_login`.
-        """
+        """Post a message; return a refusal in JSON-RPC. Raises: ExchangeError, GoneError."""
         exchange = await self._endpoint.open("POST", _JSON, body, patience=patience)
         try:
             if exchange.status < _REDIRECTS:

@@ -19,8 +19,7 @@ from msgspec.structs import astuple, replace
 from hub.children.remote.exchange import DRAIN, CountedParser, Exchange, ExchangeError
 from hub.children.remote.http_client import CONNECT_TIMEOUT, Endpoint, Headers
 from hub.children.remote.messages import (
-    HttpOutbox,
-    InboundQueue,
+    RemoteLink,
     events_in,
     is_session_unknown,
     messages_in,
@@ -87,13 +86,13 @@ class RemoteSession:
             if isinstance(version, str) and version.isascii() and version.isprintable():
                 self._version = {b"mcp-protocol-version": version.encode()}
         elif self.is_modern and request.method == "tools/list":
-            found = offered(messages.as_object(result))
-            marked = {**self._marked, **found.marked}
-            self._marked = marked if len(marked) <= MAX_MARKED else found.marked
-            for name, why in found.refused.items():
+            listing, found, refused = offered(messages.as_object(result))
+            marked = {**self._marked, **found}
+            self._marked = marked if len(marked) <= MAX_MARKED else found
+            for name, why in refused.items():
                 self._log.warning("tool left out", tool=name, error=why)
-            if found.refused:
-                return found.listing
+            if refused:
+                return listing
         return result
 
 
@@ -124,15 +123,12 @@ class _Post(Struct, frozen=True, eq=False):
         return message.id is None or str(message.id) == str(self.request.id)
 
 
-class HttpLink:
-    """The connection to a child over streamable HTTP; `tasks` run what is in flight.
+class HttpLink(RemoteLink):
+    """The connection to a child over streamable HTTP.
 
     With `falls_back` it goes on over HTTP+SSE if the child refuses `initialize` with 400, 404 or
     405 and offers that older transport at the same URL (MCP, "Backwards Compatibility").
     """
-
-    private_directory: str | None = None
-    pid: int | None = None
 
     def __init__(
         self,
@@ -142,20 +138,10 @@ class HttpLink:
         pauses: Pauses | None = None,
         falls_back: bool = False,
     ) -> None:
+        super().__init__(endpoint, tasks)
         self._pauses = pauses or Pauses()
-        self._endpoint = endpoint
-        self._tasks = tasks
-        self.conduct = endpoint.conduct
-        self._inbound = InboundQueue(self.conduct)
         self._session = RemoteSession(self.conduct.log)
         self._falls_back = falls_back
-        self.outlet = HttpOutbox(self, self._inbound, tasks)
-
-    async def next(self) -> Message:
-        return await self._inbound.next()
-
-    def hand_answers_to(self, settle: Callable[[Response | Failure], bool]) -> None:
-        self._inbound.settle = settle
 
     async def leave(self) -> None:
         """Accept no further messages, and end the session at the child."""
@@ -172,10 +158,7 @@ class HttpLink:
     # Messages that are not requests
 
     async def tell(self, message: Message, body: bytes) -> None:
-        """Post a message that is not a request; a cancellation only while its request is in flight.
-
-        Raises: ExchangeError if it is lost.
-        """
+        """Post such a message; a cancellation only while its request is in flight."""
         if self._session.is_modern:  # the modern era has only requests
             return
         match message:
@@ -204,7 +187,6 @@ class HttpLink:
     # Requests
 
     def asking(self, request: Request, body: bytes) -> Callable[[], Awaitable[None]]:
-        """Return a function that posts a request, and queues the messages up to its response."""
         headers = {**_ACCEPTS, **self._session.headers_of(request)}
         parser = CountedParser(self._endpoint.unfinished)
         return partial(

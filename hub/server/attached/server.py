@@ -61,10 +61,7 @@ class SharedHub(Protocol):
     def client(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[ConnectionFactory]:
-        """Return what opens the connection of a client with this environment and directory.
-
-        Raises: ConfigError or StartError if it cannot be served with these.
-        """
+        """Return what opens such a client's connection. Raises: ConfigError, StartError."""
         ...
 
     async def reload(self) -> TakenOver:
@@ -131,9 +128,7 @@ class AttachServer:
         """Serve until the shutdown begins, or nobody has been attached for so long.
 
         The caller holds the hub's lock. When this returns, the socket is gone, so that another hub
-        can start while this one ends its servers.
-
-        Raises: OSError if the socket cannot be made.
+        can start while this one ends its servers. Raises: OSError if the socket cannot be made.
         """
         listener = self._listener()
         try:

@@ -138,7 +138,6 @@ class LoginEndpoints(Protocol):
         self, scope: Scope, headers: RequestHeaders, address: str, receive: Receive, send: Send
     ) -> None:
         """Serve such a request of a client at this address."""
-        ...
 
 
 class TrustedIssuers(Struct, frozen=True):
@@ -210,10 +209,7 @@ class AccessCheck:
             self._followed.set()
 
     def ensure_guarded(self, *, is_guarded: bool) -> None:
-        """Check that other machines reach the hub only where clients need a token.
-
-        Raises: ConfigError.
-        """
+        """Check that others reach the hub only where clients need a token. Raises: ConfigError."""
         if not (is_loopback(self._host) or is_guarded):
             raise ConfigError(
                 "listen",

@@ -186,10 +186,7 @@ class HttpServer:
             session.connection.end(ENDING)
 
     def _end_access(self, principals: Container[str]) -> None:
-        """End what depends on tokens that are not valid any more.
-
-        Who has another token by now keeps its sessions, and opens its streams anew with that one.
-        """
+        """End what depends on tokens that have ended; who has another one keeps its sessions."""
         self._modern_posts.end_listening(principals)
         ended = [one for one in self._sessions if one.principal in principals]
         for session in ended:
@@ -255,7 +252,7 @@ class HttpServer:
         if refusal is not None:
             await self._refuse(sender.address, refusal, send)
             return
-        load = self.bodies.load()
+        load = self.bodies.load(sender.principal)
         try:
             read = await self._read(scope, headers, sender, receive, load)
             if isinstance(read, Refusal):
@@ -273,10 +270,7 @@ class HttpServer:
         receive: Receive,
         load: BodyLoad,
     ) -> _Posted | Refusal | None:
-        """Return what a POST brought, and who sent it: that may have changed meanwhile.
-
-        None if the client has gone.
-        """
+        """Return what a POST brought, and who sent it by now; None if the client has gone."""
         since = self._gatekeeper.changes
         announced = int(headers.get("content-length") or 0)
         try:
@@ -336,10 +330,7 @@ class HttpServer:
     def _over_limit(
         self, usage: ClientUsage, message: Message, headers: RequestHeaders, sender: Sender
     ) -> OverLimit | None:
-        """Count a message if it is a call; return why its principal has to wait with it, or None.
-
-        Only requests have to: a notification or an answer may end what is under way.
-        """
+        """Count a call; return why its principal has to wait with a request, or None."""
         is_call = isinstance(message, Request) and message.method in CALLS
         over = usage.objection(is_call=is_call) if isinstance(message, Request) else None
         if over is None:

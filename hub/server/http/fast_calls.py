@@ -29,24 +29,14 @@ PATIENCE: Final = 0.05
 """Seconds after which a task waits for a call's answer, and keeps its client's connection alive."""
 
 
-class Unresolved:
-    """The outcome of a call whose route has to be resolved in a task."""
-
-
-_UNRESOLVED = Unresolved()
-FastOutcome: TypeAlias = Answer | Unresolved
-
-
 class PostedRequest(Protocol):
     """A request that came in a POST; the response to the POST is its answer."""
 
     def begin(self) -> None:
         """Count the request as in flight; `end` must follow."""
-        ...
 
     def end(self) -> None:
         """Forget a request that was answered or abandoned."""
-        ...
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         """Start the request if its route is cached; return None if it has to be resolved."""
@@ -58,7 +48,6 @@ class PostedRequest(Protocol):
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
         """Answer the request in the task that calls this."""
-        ...
 
     def last_word(self) -> Failure | None:
         """Return the error for a client that still waits for a request given up; else None."""
@@ -83,7 +72,6 @@ class Line(Protocol):
 
     def serve(self, app: ASGIApp) -> None:
         """Let a task serve the request after all."""
-        ...
 
 
 class PlainCall:
@@ -107,9 +95,9 @@ class PlainCall:
         self._usage = usage
         self._response = response
         self._in_flight: Cancellable | None = None
-        self._outcome: FastOutcome = None
-        self._is_there = False
-        self._is_late = False
+        self._outcome: Answer = None
+        self._is_there = self._is_late = False
+        self._is_unresolved = False
         self._stirred: anyio.Event | None = None
 
     @property
@@ -154,9 +142,10 @@ class PlainCall:
         self.give(answer)
 
     def resolve_again(self, request: Request) -> None:
-        self._settle(_UNRESOLVED)
+        self._is_unresolved = not self._is_there
+        self._settle(None)
 
-    def _settle(self, outcome: FastOutcome) -> None:
+    def _settle(self, outcome: Answer) -> None:
         if not self._is_there:
             self._outcome, self._is_there = outcome, True
             self._stir()
@@ -184,10 +173,7 @@ class PlainCall:
             self._in_flight.cancel()
 
     async def send(self, message: Message) -> None:
-        """Send a message that comes before the answer; a task takes over the response.
-
-        Raises: GoneError when the response is over, or the client has gone.
-        """
+        """Send a message before the answer, by a task. Raises: GoneError."""
         response = self._go_on()
         if response is None:
             raise GoneError("the response is over")
@@ -234,11 +220,10 @@ class PlainCall:
             await self._is_stirred()
         if not self._is_there:
             await self._until_answered(response, receive)
-        answer = self._outcome
-        if isinstance(answer, Unresolved):
+        if self._is_unresolved:
             await self._post.converse(receive, response)
         else:
-            last = answer or self._post.last_word()
+            last = self._outcome or self._post.last_word()
             await response.finish(last, status=self._status(last))
             self._in_flight = None  # a call that asks its client goes on without this request
 
@@ -249,7 +234,7 @@ class PlainCall:
             await until_disconnected(receive)
             await response.lost()
             self._give_up()
-            self._outcome = None  # a cancelled call must not be resolved either
+            self._outcome, self._is_unresolved = None, False  # cancelled, nor resolved
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)

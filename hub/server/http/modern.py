@@ -192,75 +192,40 @@ class _Underway:
 
 
 class ModernPosts:
-    """Answers modern requests; `is_ending` once the hub ends.
+    """The modern requests under way, `max_underway` at most; `is_ending` once the hub ends.
 
-    `max_underway` requests may be under way.
+    A plain call is in `underway` alone, any other request has one of the `connections`.
     """
 
     def __init__(self, open_connection: ConnectionFactory, max_underway: int) -> None:
-        self._max_underway = max_underway
-        self._open_connection = open_connection
-        self._underway = _Underway()
-        self._builder: set[ClientConnection] = set()
+        self.max_underway = max_underway
+        self.open_connection = open_connection
+        self.underway = _Underway()
+        self.connections: set[ClientConnection] = set()
         self.is_ending = False
 
     @property
-    def _is_full(self) -> bool:
-        return len(self._underway) + len(self._builder) >= self._max_underway
+    def is_full(self) -> bool:
+        """Whether as many requests are under way as may be."""
+        return len(self.underway) + len(self.connections) >= self.max_underway
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is in progress, other than a `subscriptions/listen` stream."""
-        listening = sum(connection.modern.is_listening for connection in self._builder)
-        return len(self._underway) + len(self._builder) > listening
-
-    def pass_on(self, asked: ModernPost, reply: ReplySink) -> Cancellable | None:
-        """Start a call if its route is cached and open; else return None."""
-        if self._is_full:
-            return None
-        request = asked.request
-        headers = _pairs(asked.fields)
-        admission = asked.admission
-        connections = self._open_connection.within(admission.profile)
-        route = connections.route_for(admission.principal, request, headers)
-        dispatcher = connections.dispatcher(self._underway, asked.tasks)
-        return dispatcher.take(request, route, reply, admission.granted)
-
-    async def converse(self, asked: ModernPost, receive: Receive, response: PostResponse) -> None:
-        """Answer a request in the task that calls this."""
-        request = asked.request
-        if self._is_full:
-            said = f"{self._max_underway} requests are in progress; try again later"
-            refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
-            await response.finish(refused, status=503)
-            return
-        async with anyio.create_task_group() as tasks:
-            connections = self._open_connection.within(asked.admission.profile)
-            connection = connections(response, tasks, asked.admission.principal)
-            connection.modern.headers = RequestHeaders(asked.fields).pairs
-            tasks.start_soon(asked.admission.when_expired, connection.modern.end_listening)
-            self._builder.add(connection)
-            try:
-                scopes = asked.admission.scopes
-                await answer_in(
-                    connection, request, receive, response, status_of=status_of, scopes=scopes
-                )
-            finally:
-                self._builder.discard(connection)
-                connection.close()
-            tasks.cancel_scope.cancel()
+        listening = sum(connection.modern.is_listening for connection in self.connections)
+        return len(self.underway) + len(self.connections) > listening
 
     def end_listening(self, principals: Container[str] | None = None) -> None:
         """End the `subscriptions/listen` streams: all, or those of some principals."""
-        for connection in self._builder:
+        for connection in self.connections:
             if principals is None or connection.session.principal in principals:
                 connection.modern.end_listening()
 
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""
         self.is_ending = True
-        self._underway.cancel()
-        for connection in list(self._builder):
+        self.underway.cancel()
+        for connection in list(self.connections):
             connection.end(ENDING)
 
 
@@ -280,13 +245,39 @@ class ModernPost(Struct, eq=False):
         """Do nothing: nothing was counted."""
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
-        return self.posts.pass_on(self, reply)
+        posts, admission = self.posts, self.admission
+        if posts.is_full:
+            return None
+        factory, headers = posts.open_connection.within(admission.profile), _pairs(self.fields)
+        route = factory.route_for(admission.principal, self.request, headers)
+        dispatcher = factory.dispatcher(posts.underway, self.tasks)
+        return dispatcher.take(self.request, route, reply, admission.granted)
 
     def response(self, send: Send) -> PostResponse:
         return PostResponse(send)
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
-        await self.posts.converse(self, receive, response)
+        posts, request, admission = self.posts, self.request, self.admission
+        if posts.is_full:
+            said = f"{posts.max_underway} requests are in progress; try again later"
+            refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
+            await response.finish(refused, status=503)
+            return
+        async with anyio.create_task_group() as tasks:
+            factory = posts.open_connection.within(admission.profile)
+            connection = factory(response, tasks, admission.principal)
+            connection.modern.headers = RequestHeaders(self.fields).pairs
+            tasks.start_soon(admission.when_expired, connection.modern.end_listening)
+            posts.connections.add(connection)
+            try:
+                scopes = admission.scopes
+                await answer_in(
+                    connection, request, receive, response, status_of=status_of, scopes=scopes
+                )
+            finally:
+                posts.connections.discard(connection)
+                connection.close()
+            tasks.cancel_scope.cancel()
 
     def last_word(self) -> Failure | None:
         return last_word(self.request, ENDING) if self.posts.is_ending else None

@@ -83,10 +83,7 @@ class RepeatedHead(Struct, frozen=True):
 
     @classmethod
     def of(cls, head: RequestHead, data: bytes, body: bytes) -> RepeatedHead | None:
-        """Return the bytes of `head` if `data` is that one request with `body`, else None.
-
-        Each connection may keep some: not those of a large head.
-        """
+        """Return the bytes of `head`, if few, where `data` is that one request with `body`."""
         end = len(data) - len(body)
         if end > 2 * MAX_KEPT_BYTES:
             return None
@@ -157,10 +154,7 @@ class HeaderChecks:
     async def admitted_still(
         self, scope: Scope, headers: RequestHeaders, admission: Admission, since: tuple[int, int]
     ) -> Admission | Refusal:
-        """Return who sent a request of which the body has come only now, or why it is refused.
-
-        `since`: `changes` of the access check when the request was let in.
-        """
+        """Return who sent a request whose body has come now; `since`: `changes` at its head."""
         if since == self._gatekeeper.changes and admission.counts_at(self._clock):
             return admission
         return await self.admission(scope, headers)
@@ -222,7 +216,7 @@ class HeaderChecks:
             elif field[0] == _SESSION:
                 if session is not None:
                     return None
-                session = _text(field[1])
+                session = field[1].strip(BLANKS).decode("latin-1")
             else:
                 key.append(field)
         if length is None or int(length) > MAX_MESSAGE_BYTES:
@@ -267,10 +261,6 @@ def _peer(scope: Scope) -> str | None:
 def _is_wrong_token(found: Admission | Refusal | Unverified, headers: RequestHeaders) -> bool:
     is_refused = isinstance(found, Refusal) and found.status == UNAUTHORIZED
     return is_refused and headers.get("authorization") is not None
-
-
-def _text(value: bytes) -> str:
-    return value.strip(BLANKS).decode("latin-1")
 
 
 def unreadable(headers: RequestHeaders) -> Refusal | None:

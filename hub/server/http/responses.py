@@ -113,10 +113,7 @@ class PostResponse:
         self._over = False
 
     async def send(self, message: Message) -> None:
-        """Send a message that comes before the answer.
-
-        Raises: GoneError when the response is over, or the client has gone.
-        """
+        """Send a message that comes before the answer. Raises: GoneError."""
         await self._stream(event(message))
 
     async def ping(self) -> None:
@@ -142,10 +139,7 @@ class PostResponse:
         self._streaming = True
 
     async def tend(self) -> None:
-        """Keep the client waiting, until cancelled or the response is over.
-
-        Sends a comment every `PING_EVERY` seconds, and begins the response if that is due before.
-        """
+        """Comment every `PING_EVERY` seconds, until the response is over; begin it when due."""
         with suppress(GoneError):
             with anyio.move_on_after(PING_EVERY) as silence:
                 await self.until_due()

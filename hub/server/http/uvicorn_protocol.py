@@ -7,7 +7,6 @@ to the one before it, that expects `100 Continue`, or after which the connection
 
 from __future__ import annotations
 
-import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -53,34 +52,16 @@ class DirectHttp(BoundedHttp):
         if waiting is not self._connections.idle or self.has_unparsed:
             return False
         body = repeated.body_in(data)
+        self._load.owner = repeated.head.checked.admission.principal
         if body is None or not self._load.add(len(body)):
             self._load.release()
             return False
         self._unset_keepalive_if_required()
-        cycle = self.cycle = self._cycle_like(before)
+        cycle = self.cycle = self.cycle_of(before.scope, keep_alive=True)
         if self._is_taken(repeated.head, body, cycle):
             return True
         self.cycle = before
         return False
-
-    def _cycle_like(self, cycle: RequestResponseCycle) -> RequestResponseCycle:
-        """Return a request that has arrived, with the head of another one."""
-        again = RequestResponseCycle(
-            cycle.scope,
-            self.transport,
-            self.flow,
-            self.logger,
-            self.access_logger,
-            self.access_log,
-            self.server_state.default_headers,
-            asyncio.Event(),
-            expect_100_continue=False,
-            keep_alive=True,
-            on_response=self.on_response_complete,
-        )
-        again.more_body = False
-        again.message_event.set()
-        return again
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         """Serve a request by a task, unless its body may show that the request needs none."""
@@ -88,7 +69,9 @@ class DirectHttp(BoundedHttp):
             self._head = self._acceptor.head(cast("Scope", cycle.scope))
         if self._head is None:
             self.serve(cycle, app)
-        elif not self._is_proven:
+            return
+        self._load.owner = self._head.checked.admission.principal
+        if not self._is_proven:
             self.prove()
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
@@ -108,13 +91,9 @@ class DirectHttp(BoundedHttp):
             self._progress += len(body)
             if self._load.add(len(body)):
                 self._pieces.add(body)
-            else:
-                self._has_no_room()
-
-    def _has_no_room(self) -> None:
-        """Let a task refuse the request; the rest of its body is not read."""
-        self._let_go()
-        self.serve(self.cycle, self._acceptor.no_room)
+            else:  # a task refuses the request; the rest of its body is not read
+                self._let_go()
+                self.serve(self.cycle, self._acceptor.no_room)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
@@ -218,10 +197,7 @@ class _Line:
 
 
 def _counted(app: ASGIApp, load: BodyLoad) -> ASGIApp:
-    """Return an application that releases `load` when it is done.
-
-    A call may outlive its client.
-    """
+    """Return an application that releases `load` when it is done. A call may outlive its client."""
 
     async def counted(scope: Scope, receive: Receive, send: Send) -> None:
         try:

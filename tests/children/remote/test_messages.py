@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.children.remote.exchange import ExchangeError
-from hub.children.remote.messages import HttpOutbox, InboundQueue, taken_back
+from hub.children.remote.messages import HttpOutbox, InboundQueue, RemoteLink, taken_back
 from hub.jsonrpc.errors import GoneError
 from hub.jsonrpc.exact_json import RequestId, WireError
 from hub.jsonrpc.messages import Message, Notification, Request, lost
@@ -21,7 +21,7 @@ TOLD = Notification("notifications/roots/list_changed", {})
 CANCELLED = Notification("notifications/cancelled", {"requestId": 7})
 
 
-class ScriptedTransport:
+class ScriptedTransport(RemoteLink):
     """A transport that records requests and notifications; a test decides when a request ends."""
 
     def __init__(self) -> None:

@@ -21,12 +21,12 @@ from hub.protocol.constants import (
 )
 from hub.server.http.app import HttpLimits
 from hub.server.http.auth.credentials import BearerTokens
-from hub.server.http.bounds.bodies import LARGE_MESSAGE
+from hub.server.http.bounds.bodies import LARGE_MESSAGE, MOST
 from hub.server.http.bounds.connections import Connections, Limits
 from hub.server.http.fast_calls import FastCallAcceptor, Line, PlainCall
 from hub.server.http.request_heads import RequestHead
 from hub.server.http.uvicorn_protocol import DirectHttp
-from hub.values import JsonObject
+from hub.values import UNNAMED, JsonObject
 from tests.kit.fakes import ECHO, SILENT, FakeChild
 from tests.kit.loops import all_tasks_blocked
 from tests.server.http.bounds.test_bounded_protocol import QuietServer
@@ -163,6 +163,20 @@ async def connected(
                     yield client
             finally:
                 server.should_exit = True
+
+
+@pytest.mark.parametrize("owner", [UNNAMED, "ben"])
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_a_principal_that_holds_half_of_the_room_for_bodies_gets_no_more(
+    owner: str, *, repeated: bool
+) -> None:
+    async with connected(token=TOKEN) as client:
+        if repeated:
+            await client.call(2, **AUTHORIZED)
+        held = client.site.app.bodies.load(owner)
+        assert held.add(MOST // 2)
+        status, _ = await client.post(echo(3, {"padding": "x" * 9000}), **AUTHORIZED)
+        assert status == (503 if owner == UNNAMED else 200)
 
 
 class Idle(Deadlines):

@@ -137,19 +137,15 @@ class ProfileRules(Struct, frozen=True):
 
     def of(self, admission: Admission) -> list[str]:
         """Return the profiles of a client; at the endpoint's own URL the first counts."""
-        return [
-            name
-            for name, matches in self.matches.items()
-            if matches is None or any(one.covers(admission) for one in matches)
-        ]
+        return self._with(lambda one: one.covers(admission))
 
     def possible(self, principal: str) -> list[str]:
         """Return the profiles that a principal may have; which claims it has is not known."""
-        return [
-            name
-            for name, matches in self.matches.items()
-            if matches is None or any(one.may_cover(principal) for one in matches)
-        ]
+        return self._with(lambda one: one.may_cover(principal))
+
+    def _with(self, fits: Callable[[ProfileMatch], bool]) -> list[str]:
+        every = self.matches.items()
+        return [name for name, matches in every if matches is None or any(map(fits, matches))]
 
 
 def texts_in(value: object) -> list[str]:
@@ -248,11 +244,29 @@ class InvalidTokenError(Exception):
     """A token that is not valid: the text says why, as a part of a sentence."""
 
 
-def check_times(claims: Mapping[str, Any], now: float) -> None:
-    """Check when a token begins and ends (RFC 7519, 4.1.4 to 4.1.6), as far as it says so.
+def check_claims(
+    claims: Mapping[str, Any], wanted: Mapping[str, tuple[str, ...]], now: float
+) -> None:
+    """Check what a token says of itself, whoever has said it: times, person, who may use it.
 
-    Raises: InvalidTokenError.
+    Each of the `wanted` claims must have one of its values. Raises: InvalidTokenError.
     """
+    _check_times(claims, now)
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= _MOST_SUBJECT:
+        raise InvalidTokenError("sub is no name")
+    if not subject.isprintable():  # logs show it
+        raise InvalidTokenError("sub has characters that cannot be shown")
+    # It is of use only with a proof (RFC 8705, RFC 9449), which the hub does not ask for.
+    if claims.get("cnf") is not None:
+        raise InvalidTokenError("it is bound to a key, and the hub takes bearer tokens alone")
+    for name, allowed in wanted.items():
+        if not set(texts_in(claims.get(name))) & set(allowed):
+            raise InvalidTokenError(f"the claim {name} is another one")
+
+
+def _check_times(claims: Mapping[str, Any], now: float) -> None:
+    """Check when a token begins and ends (RFC 7519, 4.1.4 to 4.1.6), as far as it says so."""
     times = {name: claims[name] for name in ("exp", "nbf", "iat") if name in claims}
     for name, at in times.items():
         if isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < _FOR_EVER:
@@ -261,40 +275,6 @@ def check_times(claims: Mapping[str, Any], now: float) -> None:
         raise InvalidTokenError("it has expired")
     if max(times.get("nbf", 0), times.get("iat", 0)) - SKEW > now:
         raise InvalidTokenError("its time has not come yet")
-
-
-def check_subject(claims: Mapping[str, Any]) -> None:
-    """Check that a token names whose it is, so that logs can show the name.
-
-    Raises: InvalidTokenError.
-    """
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not 0 < len(subject) <= _MOST_SUBJECT:
-        raise InvalidTokenError("sub is no name")
-    if not subject.isprintable():
-        raise InvalidTokenError("sub has characters that cannot be shown")
-
-
-def check_wanted(claims: Mapping[str, Any], wanted: Mapping[str, tuple[str, ...]]) -> None:
-    """Check that each of the wanted claims has one of its values.
-
-    Raises: InvalidTokenError.
-    """
-    for name, allowed in wanted.items():
-        if not set(texts_in(claims.get(name))) & set(allowed):
-            raise InvalidTokenError(f"the claim {name} is another one")
-
-
-def check_is_bearer(claims: Mapping[str, Any]) -> None:
-    """Check that whoever has a token may use it.
-
-    One that is bound to a key (RFC 7800, `cnf`) is of use only with a proof (RFC 8705, RFC 9449),
-    which the hub does not ask for.
-
-    Raises: InvalidTokenError.
-    """
-    if claims.get("cnf") is not None:
-        raise InvalidTokenError("it is bound to a key, and the hub takes bearer tokens alone")
 
 
 def scopes_in(claims: Mapping[str, Any]) -> set[str]:

@@ -73,10 +73,7 @@ class IssuerConnection:
 
 
 class Outage:
-    """Says once in the log that an issuer cannot be asked, and once that it can be again.
-
-    `why`: the reason, while it cannot.
-    """
+    """Tells the log once that an issuer cannot be asked (`why`), and once that it can be again."""
 
     def __init__(self, issuer: str, trouble: str, meanwhile: str, over: str) -> None:
         self.why: str | None = None
@@ -109,10 +106,7 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 
 async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
-    """Return an issuer's metadata (RFC 8414, section 3; OpenID Connect Discovery).
-
-    Raises: IssuerUnavailableError if there is none of this issuer.
-    """
+    """Return an issuer's metadata (RFC 8414, 3; OpenID). Raises: IssuerUnavailableError."""
     why: IssuerUnavailableError | None = None
     for url in metadata_urls(issuer):
         try:
@@ -127,11 +121,7 @@ async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
 
 
 async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
-    """Return a URL of an issuer's metadata.
-
-    Raises: IssuerUnavailableError if there is no metadata of this issuer; NoEndpointError if it has
-        no such URL.
-    """
+    """Return a URL of an issuer's metadata. Raises: IssuerUnavailableError, NoEndpointError."""
     found = (await metadata_of(issuer, http)).get(field)
     if not isinstance(found, str) or not is_private(found):
         raise NoEndpointError(f"{issuer}: its metadata names no {field} with https")
@@ -139,10 +129,7 @@ async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
 
 
 async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
-    """Return the JSON object at a URL.
-
-    Raises: IssuerUnavailableError if there is none.
-    """
+    """Return the JSON object at a URL. Raises: IssuerUnavailableError if there is none."""
     content = bytearray()
     asked = {"accept": "application/json"}
     try:
@@ -160,10 +147,7 @@ async def fetched(http: httpx2.AsyncClient, url: str) -> dict[str, Any]:
 
 
 def json_object(content: bytes, where: str) -> dict[str, Any]:
-    """Return the JSON object in a document.
-
-    Raises: IssuerUnavailableError if it is something else.
-    """
+    """Return the JSON object in a document. Raises: IssuerUnavailableError if it is none."""
     try:
         found: object = json.loads(content)
     except (ValueError, RecursionError):
@@ -191,10 +175,7 @@ KeySource: TypeAlias = Callable[[], Awaitable[list[JsonWebKey]]]
 
 
 async def keys_in_file(path: str) -> list[JsonWebKey]:
-    """Return the keys in a file: a JSON Web Key Set (RFC 7517, section 5).
-
-    Raises: IssuerUnavailableError.
-    """
+    """Return the keys in a file: a JSON Web Key Set (RFC 7517). Raises: IssuerUnavailableError."""
     try:
         content = await anyio.to_thread.run_sync(Path(path).read_bytes)
     except OSError as exc:
@@ -207,9 +188,7 @@ async def keys_on_web(
 ) -> list[JsonWebKey]:
     """Return the keys at `url`; without it those where the issuer's metadata says they are.
 
-    `is_optional`: an issuer whose metadata names no keys has none.
-
-    Raises: IssuerUnavailableError.
+    `is_optional`: an issuer whose metadata names no keys has none. Raises: IssuerUnavailableError.
     """
     try:
         with anyio.fail_after(TIMEOUT):
@@ -226,10 +205,7 @@ async def keys_on_web(
 
 
 def keys_in(found: dict[str, Any], where: str) -> list[JsonWebKey]:
-    """Return the public keys of a key set that may sign.
-
-    Raises: IssuerUnavailableError if it is no key set.
-    """
+    """Return the public keys of a key set that may sign. Raises: IssuerUnavailableError."""
     keys = found.get("keys")
     if not isinstance(keys, list):
         raise IssuerUnavailableError(f"{where}: is no JSON Web Key Set")

@@ -10,13 +10,7 @@ from typing import Any, Final
 import jwt
 from msgspec import Struct, field
 
-from hub.server.http.auth.admission import (
-    InvalidTokenError,
-    check_is_bearer,
-    check_subject,
-    check_times,
-    check_wanted,
-)
+from hub.server.http.auth.admission import InvalidTokenError, check_claims
 from hub.server.http.auth.issuer_metadata import JsonWebKey, KeySet
 
 _COMPACT: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+", re.ASCII)
@@ -72,11 +66,7 @@ class SignedTokens:
         return [issuer.keys for issuer in self._issuers.values()]
 
     async def verified(self, token: str) -> SignedClaims:
-        """Return the claims of a token.
-
-        Raises: InvalidTokenError; IssuerUnavailableError if its key is not known, and its issuer
-            cannot be asked.
-        """
+        """Return a token's claims. Raises: InvalidTokenError, IssuerUnavailableError."""
         if not has_signed_form(token):
             raise InvalidTokenError("it is not known here, and no signed JSON web token")
         header = _header(token)
@@ -89,24 +79,15 @@ class SignedTokens:
             keys = await issuer.keys.find(name)
             changes = issuer.keys.changes
             try:
-                claims = self._claims(token, issuer, _fitting(keys, algorithm), algorithm)
+                claims = _signed_by_one(token, issuer, _fitting(keys, algorithm), algorithm)
             except _OtherKeyError:
                 if name is None:  # it may be of a key that is new
                     await issuer.keys.refresh()
                 if issuer.keys.changes == changes:
                     raise
             else:
+                check_claims(claims, issuer.claims, self._clock())
                 return SignedClaims(claims, issuer.keys, changes)
-
-    def _claims(
-        self, text: str, issuer: Issuer, keys: Sequence[jwt.PyJWK], algorithm: str
-    ) -> dict[str, Any]:
-        claims = _signed_by_one(text, issuer, keys, algorithm)
-        check_times(claims, self._clock())
-        check_subject(claims)
-        check_is_bearer(claims)
-        check_wanted(claims, issuer.claims)
-        return claims
 
 
 class _OtherKeyError(InvalidTokenError):
@@ -116,10 +97,7 @@ class _OtherKeyError(InvalidTokenError):
 def _signed_by_one(
     text: str, issuer: Issuer, keys: Sequence[jwt.PyJWK], algorithm: str
 ) -> dict[str, Any]:
-    """Return the claims of a token that one of the keys has signed.
-
-    Raises: InvalidTokenError.
-    """
+    """Return the claims of a token that one of the keys has signed. Raises: InvalidTokenError."""
     why = "its issuer has no such key"
     for key in keys:
         try:
@@ -140,7 +118,7 @@ def _decoded(text: str, issuer: Issuer, key: jwt.PyJWK, algorithm: str) -> dict[
         issuer=issuer.name,
         options={
             "require": [*_CLAIMS],
-            # With the clock that is asked for everything else; see `check_times`.
+            # With the clock that is asked for everything else; see `check_claims`.
             "verify_exp": False,
             "verify_nbf": False,
             "verify_iat": False,

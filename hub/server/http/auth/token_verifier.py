@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
@@ -33,19 +33,11 @@ Upkeep: TypeAlias = Callable[[], Coroutine[None, None, None]]
 """Keeps something in order until it is cancelled; two of the same thing are equal."""
 
 
-class OwnTokens(Protocol):
-    """Tokens that the hub gives itself."""
+OwnTokens: TypeAlias = Callable[[str], Mapping[str, Any] | None]
+"""Returns the claims of a token that the hub has given; None if it looks like another's.
 
-    def has_form(self, token: str) -> bool:
-        """Return whether a token looks like one of the hub's."""
-        ...
-
-    def verified(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token.
-
-        Raises: InvalidTokenError.
-        """
-        ...
+Raises: InvalidTokenError.
+"""
 
 
 class _Kept(Struct, frozen=True):
@@ -120,8 +112,9 @@ class TokenVerifier:
         if len(token) > MOST_CHARACTERS:
             raise InvalidTokenError(f"it has over {MOST_CHARACTERS} characters")
         text = token.decode("latin-1")
-        if self._own is not None and self._own.has_form(text):
-            return _Kept(self._admission(self._own.verified(text), counts=RECHECK, skew=0))
+        own = None if self._own is None else self._own(text)
+        if own is not None:
+            return _Kept(self._admission(own, counts=RECHECK, skew=0))
         if self._opaque is not None and not has_signed_form(text):
             claims = await self._opaque.verified(text)
             return _Kept(self._admission(claims, counts=COUNTS, streams_end=STREAMS_END))

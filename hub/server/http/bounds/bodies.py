@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - a timer without a task
 import gc
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -19,6 +20,7 @@ from hub.jsonrpc.messages import Message
 from hub.jsonrpc.parsing import parse_client
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, TimeBudget
 from hub.system.this_process import give_back
+from hub.values import LOCAL
 
 MOST: Final = 256 * 1024 * 1024
 """Bytes that the bodies of all requests under way may have together."""
@@ -64,10 +66,11 @@ class BodyPieces:
 
 
 class BodyLoad:
-    """Counts the bytes of one request's body until the request is answered."""
+    """Counts the bytes of a body of this principal (`owner`) until its request is answered."""
 
-    def __init__(self, bodies: BodyLimit) -> None:
+    def __init__(self, bodies: BodyLimit, owner: str) -> None:
         self._bodies = bodies
+        self.owner = owner
         self.size = 0
         self._counted = 0
 
@@ -77,7 +80,7 @@ class BodyLoad:
         if self.size <= SMALL:
             return True
         further = self.size - self._counted
-        if not self._bodies.take(further):
+        if not self._bodies.take(further, self.owner):
             return False
         self._counted += further  # nothing else counts if this body was given up to make room
         return True
@@ -86,11 +89,11 @@ class BodyLoad:
         """Count nothing any more; may be called again."""
         counted, self._counted, self.size = self._counted, 0, 0
         if counted:
-            self._bodies.give(counted)
+            self._bodies.give(counted, self.owner)
 
 
 class BodyLimit:
-    """Limits the bytes of the bodies of one endpoint's requests.
+    """Limits the bytes of the bodies of one endpoint's requests: a principal may have half of them.
 
     `make_room` gives up a body that comes too slowly, if there is one.
     `give_back` returns free memory to the system.
@@ -108,24 +111,31 @@ class BodyLimit:
         self._is_timed = False
         self._given_back = 0.0
         self.held = 0
+        self._held_by: Counter[str] = Counter()
 
-    def load(self) -> BodyLoad:
+    def load(self, owner: str = LOCAL) -> BodyLoad:
         """Return a new count for the body of one request."""
-        return BodyLoad(self)
+        return BodyLoad(self, owner)
 
-    def take(self, size: int) -> bool:
+    def take(self, size: int, owner: str) -> bool:
         """Count `size` bytes if there is room for them, and return whether there is."""
+        if owner != LOCAL and self._held_by[owner] + size > self._most // 2:
+            return False
         if self.held + size > self._most:
             self.make_room()
         if self.held + size > self._most:
             return False
         self.held += size
+        self._held_by[owner] += size
         self._peak = max(self._peak, self.held)
         return True
 
-    def give(self, size: int) -> None:
+    def give(self, size: int, owner: str) -> None:
         """Free `size` bytes; at half of the peak, memory goes back to the system soon."""
         self.held -= size
+        self._held_by[owner] -= size
+        if not self._held_by[owner]:
+            del self._held_by[owner]
         if self._peak >= MUCH and self.held <= self._peak // 2 and not self._is_timed:
             self._is_timed = True
             loop = asyncio.get_running_loop()

@@ -16,9 +16,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 from hub.jsonrpc.deadlines import Deadlines
 from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
-from hub.server.http.bounds.connections import CONNECTION, Connections
+from hub.server.http.bounds.connections import CONNECTION, Connections, UnreadResponse
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
-from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError
+from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError, refusing
 from hub.system.this_process import unsent
 
 MAX_HEAD: Final = 64 * 1024
@@ -36,25 +36,6 @@ _BETWEEN: Final = len(": \r\n")
 _LATE: Final = "The request took too long."
 _CODING: Final = "The hub reads no Transfer-Encoding but chunked."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
-
-
-class _Unread:
-    """The `size` bytes that a client has to read `since` that loop time; expires if it is slow."""
-
-    def __init__(self, connection: BoundedHttp) -> None:
-        self._connection = connection
-        self.evict = connection.evict
-        self.has_unread = connection.has_unread
-        self.is_slow = connection.is_slow
-        self.size = 0
-        self.since = 0.0
-
-    @property
-    def address(self) -> str:
-        return self._connection.address
-
-    def expire(self) -> None:
-        self._connection.unread_for_too_long()
 
 
 class _Flow(FlowControl):
@@ -84,6 +65,8 @@ class BoundedHttp(PlainHttp):
     app_state: dict[str, Any]
     _collected = 0
     _served: RequestResponseCycle | None = None
+    is_refused = False
+    """Whether something came that is no request: nothing behind it is read."""
     is_unread = False
     """Whether a whole response waits for the client: its next request is not begun until then."""
 
@@ -96,7 +79,7 @@ class BoundedHttp(PlainHttp):
         self._is_proven = False
         self._progress = 0
         self._since = 0.0
-        self._unread = _Unread(self)
+        self._unread = UnreadResponse(self)
         self._unparsed, self._parsed = b"", 0
         self._is_due = False
         self._pace: LoopShare | None = None
@@ -141,6 +124,8 @@ class BoundedHttp(PlainHttp):
     # Receiving
 
     def data_received(self, data: bytes) -> None:
+        if self.is_refused:
+            return
         is_waiting = self._unparsed or self.pipeline
         if is_waiting or (len(data) > USUAL_LINES and data.count(b"\n") > USUAL_LINES):
             self._unparsed, self._parsed = self._unparsed[self._parsed :] + data, 0
@@ -319,22 +304,34 @@ class BoundedHttp(PlainHttp):
             unread.size = 0
 
     def send_400_response(self, msg: str, status: int = 400) -> None:
-        """Refuse what cannot be read as a request, unless it was refused before."""
-        if not self.transport.is_closing():
-            self._connections.log.note("connection closed: no HTTP", self.address, msg)
+        """Refuse what cannot be read as a request, once those before it are answered."""
+        if self.is_refused or self.transport.is_closing():
+            return
+        self.is_refused = True
+        self._unparsed, self._parsed = b"", 0
+        self._connections.log.note("connection closed: no HTTP", self.address, msg)
+        if self._in_body and self.pipeline:
+            self.pipeline.popleft()  # the request itself
+        elif self._in_body or self.cycle is None or self.cycle.response_complete:
             self._refuse(status, msg)
+            return
+        self._in_message = self._in_body = False
+        scope = {**self.cycle.scope, "method": "GET", "http_version": "1.1"}
+        self.cycle = self.cycle_of(scope, keep_alive=False)
+        self.pipeline.appendleft((self.cycle, refusing(status, msg)))
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answer with an error, without a whole request, and close the connection."""
+        """Answer with an error, unless another answer has begun, and close the connection."""
         body = text.encode()
         again = b"retry-after: 1\r\n" if status in {408, 503} else b""
-        self.transport.write(
-            STATUS_LINE[status]
-            + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
-            + again
-            + b"content-length: %d\r\n\r\n" % len(body)
-            + body
-        )
+        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+            self.transport.write(
+                STATUS_LINE[status]
+                + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
+                + again
+                + b"content-length: %d\r\n\r\n" % len(body)
+                + body
+            )
         self._close()
 
     def _close(self) -> None:

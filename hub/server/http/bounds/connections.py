@@ -1,15 +1,16 @@
 """Limits on HTTP connections: how many, with which deadlines, and which one is closed to make room.
 
 A client that opens connections and sends nothing, or sends slowly, does not keep others out for
-long. At the limit the oldest of the least useful connections is closed, else one of an address that
-has more than half of all, once the new one has passed the access checks; it is not refused.
-Refusals are logged: the first of a kind at once, further ones as a count every few seconds.
+long. At the limit the oldest of the least useful connections is closed. Where all are in use, some
+new ones wait beside them; for each that passes the access checks, the address that has most gives
+one up. Refusals are logged: the first of a kind at once, further ones as a count every few seconds.
 """
 
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
 from collections import Counter
+from operator import attrgetter
 from typing import Final, Protocol, cast
 
 import structlog
@@ -40,7 +41,7 @@ MOST_UNREAD_AT_ONCE: Final = 2 * MOST_UNREAD
 _PATIENCE: Final = 5.0
 """Seconds after which a response that is not read, or a body, can count as too slow."""
 _MANY: Final = 1 / 8
-"""The share of all connections from which on those that wait for their clients are many."""
+"""The share of all connections from which on those of one kind, or of one address, are many."""
 _LOOKED_AT: Final = 64
 """How many of the oldest connections are searched for the one to close."""
 SLOW: Final = 64 * 1024
@@ -95,17 +96,23 @@ class OpenConnection(Protocol):
 
     def expire(self) -> None:
         """End what has taken too long."""
-        ...
+
+    def unread_for_too_long(self) -> None:
+        """Close the connection, unless its client has read much."""
 
     def evict(self) -> None:
         """Close the connection at once: another one needs its place."""
-        ...
 
 
-class ReadingConnection(OpenConnection, Protocol):
-    """A connection whose client has had a response to read `since` that time of the loop."""
+class UnreadResponse(Struct, eq=False):
+    """The `size` bytes that a connection's client has had to read `since` that time of the loop."""
 
-    since: float
+    connection: OpenConnection
+    size: int = 0
+    since: float = 0.0
+
+    def expire(self) -> None:
+        self.connection.unread_for_too_long()
 
 
 class Connections:
@@ -124,7 +131,7 @@ class Connections:
         self._proxies = proxies or Proxies()
         self._all: dict[OpenConnection, None] = {}
         self._count: Counter[str] = Counter()
-        self._most = ""  # the last address that came to have more than half of all
+        self._most: str | None = None
         self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
 
@@ -133,66 +140,85 @@ class Connections:
 
     def add(self, one: OpenConnection) -> bool:
         """Add a new connection, closing another if needed; return False if there is no room."""
-        beyond = len(self._all) - self.limits.connections
-        if beyond >= 0:
-            victim = self._least()
-            if victim is not None and not self._is_spared(victim, one.address):
-                self._evict(victim)
-            elif beyond or self._who_has_most() in {None, one.address}:
-                self.log.note("connection refused: all others are in use", one.address)
-                return False
+        if len(self._all) >= self.limits.connections and not self._has_place(one.address):
+            self.log.note("connection refused: all others are in use", one.address)
+            return False
         self._make_room_unproven(one.address)
         self._all[one] = None
-        self._count[one.address] += 1
-        if self._count[one.address] > self.limits.connections // 2:
-            self._most = one.address
         self._unproven.setdefault(one.address, {})[one] = None
         self._unproven_count += 1
+        self._counted(one.address, 1)
+        return True
+
+    def _has_place(self, newcomer: str) -> bool:
+        """Return whether a new connection gets a place at the limit: another's, or one beside."""
+        victim = self._least()
+        is_beside = (
+            self._unproven_count < self.limits.connections * _MANY
+            and self._who_gives_way(self._count[newcomer] + 1) is not None
+        )
+        if victim is None or self._is_spared(victim, newcomer):
+            return is_beside
+        if not (is_beside and self._is_unproven(victim)):
+            self._evict(victim)
         return True
 
     def prove(self, one: OpenConnection) -> None:
         """Mark the client of a connection as one that may use the hub.
 
-        If there is one too many, one of the address that has most makes room now.
+        If there are too many of these now, one makes room: of the address that has most.
         """
-        if one in self._all and len(self._all) > self.limits.connections:
-            victim = self._of_who_has_most(one.address)
+        if not self._is_unproven(one):
+            return
+        if len(self._all) - self._unproven_count >= self.limits.connections:
+            most = self._who_gives_way(self._count[one.address]) or one.address
+            among = (other for other in self._all if other.address == most)
+            victim = next((other for other in among if not self._is_unproven(other)), None)
             if victim is not None:
                 self._evict(victim)
         self._no_longer_unproven(one)
 
+    def _is_unproven(self, one: OpenConnection) -> bool:
+        return one in self._unproven.get(one.address, {})
+
     def _no_longer_unproven(self, one: OpenConnection) -> None:
-        own = self._unproven.get(one.address)
-        if own is not None and one in own:
-            del own[one]
-            self._unproven_count -= 1
-            if not own:
-                del self._unproven[one.address]
+        own = self._unproven[one.address]
+        del own[one]
+        self._unproven_count -= 1
+        if not own:
+            del self._unproven[one.address]
 
     def remove(self, one: OpenConnection) -> None:
         """Forget a connection that is closed."""
+        if self._is_unproven(one):
+            self._no_longer_unproven(one)
         if one in self._all:
             del self._all[one]
-            self._count[one.address] -= 1
-            if not self._count[one.address]:
-                del self._count[one.address]
-        self._no_longer_unproven(one)
+            self._counted(one.address, -1)
+
+    def _counted(self, address: str, more: int) -> None:
+        self._count[address] += more
+        if not self._count[address]:
+            del self._count[address]
+        if self._most is not None and self._count[address] > self._count[self._most]:
+            self._most = address
+        elif more < 0 and address == self._most:
+            self._most = None  # another one may have as many
 
     def unread_by(self, size: int, now: float) -> None:
-        """Count `size` unread bytes; over `MOST_UNREAD`, close those that read too slowly.
+        """Count `size` unread bytes; close the largest responses if there are too many bytes.
 
-        Over `MOST_UNREAD_AT_ONCE`, close the oldest ones.
+        Over `MOST_UNREAD` those that are read too slowly, over `MOST_UNREAD_AT_ONCE` any.
         """
         self.unread_bytes += size
         while self.unread_bytes > MOST_UNREAD:
-            slowest = cast("ReadingConnection | None", self.unread.oldest())
-            if slowest is None:
+            first = cast("list[UnreadResponse]", self.unread.first(_LOOKED_AT))
+            slow = [one for one in first if now - one.since >= _PATIENCE]
+            if not first or (not slow and self.unread_bytes <= MOST_UNREAD_AT_ONCE):
                 return
-            is_new = now - slowest.since < _PATIENCE
-            if is_new and self.unread_bytes <= MOST_UNREAD_AT_ONCE:
-                return
-            self.log.note("connection closed: its client does not read", slowest.address)
-            slowest.evict()
+            most = max(slow or first, key=attrgetter("size")).connection
+            self.log.note("connection closed: its client does not read", most.address)
+            most.evict()
 
     def drop_slow_body(self) -> bool:
         """Close a connection whose body comes too slowly; return whether there was one."""
@@ -223,31 +249,38 @@ class Connections:
         or the longest idle one goes first: new clients, who send something in a moment, always have
         some places.
         """
-        kinds = [
-            (self._unproven_count, self._oldest_unproven),
-            (len(self.body), self.body.oldest),
-            (len(self.unread), self.unread.oldest),
-        ]
-        most, oldest = max(kinds, key=_size)
+        counts = self._unproven_count, len(self.body), len(self.unread)
+        most = max(counts)
         idle = cast("OpenConnection | None", self.linger.oldest()) or self._idle()
-        if idle is None or most >= self.limits.connections * _MANY:
-            return cast("OpenConnection | None", oldest() if most else idle)
-        return idle
+        if not most or (idle is not None and most < self.limits.connections * _MANY):
+            return idle
+        if most == counts[0]:
+            return self._oldest_unproven()
+        if most == counts[1]:
+            return cast("OpenConnection", self.body.oldest())
+        return cast("UnreadResponse", self.unread.oldest()).connection
+
+    def _largest(self) -> str | None:
+        """Return the address that has most connections; None if all are of proxies."""
+        if self._most is None or self._proxies.includes(self._most):
+            among = (one for one in self._count if not self._proxies.includes(one))
+            self._most = max(among, key=self._count.__getitem__, default=None)
+        return self._most
 
     def _who_has_most(self) -> str | None:
-        """Return the address that has more than half of all; None if none, or if it is a proxy."""
-        has_most = self._count[self._most] > self.limits.connections // 2
-        return self._most if has_most and not self._proxies.includes(self._most) else None
+        """Return the address that has more than half of all; None if there is none."""
+        most = self._largest()
+        return most if most and self._count[most] > self.limits.connections // 2 else None
 
-    def _of_who_has_most(self, address: str) -> OpenConnection | None:
-        """Return the oldest connection of another address that has more than half; None if none.
+    def _who_gives_way(self, count: int) -> str | None:
+        """Return the address that gives one up for another address, with so many; None if none.
 
-        It is in use: no address keeps all others out.
+        It has many of all, and more than the other: so no few addresses keep all others out.
         """
-        most = self._who_has_most()
-        if most is None or most == address:
+        most = self._largest()
+        if most is None or self._count[most] < self.limits.connections * _MANY:
             return None
-        return next(one for one in self._all if one.address == most)
+        return most if self._count[most] > count else None
 
     def _is_spared(self, one: OpenConnection, newcomer: str) -> bool:
         """Return whether a connection stays because another address has more than half.
@@ -257,13 +290,10 @@ class Connections:
         most = self._who_has_most()
         if most is None or most == one.address:
             return False
-        return newcomer == most or one not in self._unproven.get(one.address, {})
+        return newcomer == most or not self._is_unproven(one)
 
     def _idle(self) -> OpenConnection | None:
-        """Return the longest idle connection, or one near it that is worth less.
-
-        That is one of the address that has most, and one that has not read its last answer.
-        """
+        """Return a long idle connection: of who has most, one that did not read its answer."""
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         most = self._who_has_most()
         among = [one for one in first if one.address == most] or first
@@ -274,10 +304,6 @@ class Connections:
         self.log.note("connection closed: others need its place", victim.address)
         self.remove(victim)
         victim.evict()
-
-
-def _size(kind: tuple[int, object]) -> int:
-    return kind[0]
 
 
 EVERY: Final = 10.0

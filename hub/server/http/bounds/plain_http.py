@@ -7,6 +7,7 @@ chunked body as if they were headers.
 
 from __future__ import annotations
 
+import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 _TLS: Final = b"\x16\x03"
 """How a TLS connection begins."""
 _LONGEST: Final = 200
+_TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 
 class RefusedHeadError(Exception):
@@ -83,6 +85,25 @@ class PlainHttp(HttpToolsProtocol):
         head += [b"%b: %b\r\n" % field for field in fields]
         PlainHttp.data_received(self, b"".join(head) + b"\r\n" + rest)
 
+    def cycle_of(self, scope: Any, *, keep_alive: bool) -> RequestResponseCycle:
+        """Return a request with this head that has arrived as a whole."""
+        cycle = RequestResponseCycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            self.access_log,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            expect_100_continue=False,
+            keep_alive=keep_alive,
+            on_response=self.on_response_complete,
+        )
+        cycle.more_body = False
+        cycle.message_event.set()
+        return cycle
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         super()._start_asgi_task(cycle, partial(_completed, app, cycle))
 
@@ -121,3 +142,15 @@ def _reason(error: httptools.HttpParserError, data: bytes) -> str:
     if isinstance(error, httptools.HttpParserCallbackError):
         return "its target is not valid"
     return str(error)[:_LONGEST]
+
+
+def refusing(status: int, text: str) -> Any:
+    """Return an application that answers with an error."""
+
+    async def app(_scope: Any, _receive: Any, send: Any) -> None:
+        body = text.encode()
+        headers = [_TEXT, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    return app

@@ -117,10 +117,7 @@ class ResumableResponse(PostResponse):
         self._events: EventStream | None = None
 
     async def begin(self) -> EventStream:
-        """Make the response an event stream, and return the stream.
-
-        Raises: GoneError when the response is over.
-        """
+        """Make the response an event stream, and return that. Raises: GoneError when it is over."""
         async with self._turn:
             if self._over:
                 raise GoneError("the response is over")
@@ -137,10 +134,7 @@ class ResumableResponse(PostResponse):
         return self._events
 
     async def send(self, message: Message) -> None:
-        """Send a message that comes before the answer, or store it until the client comes back.
-
-        Raises: GoneError when the response is over, or the client has gone for good.
-        """
+        """Send a message before the answer, or store it. Raises: GoneError."""
         if isinstance(message, Request):
             self._streams.note_question()
         await (await self.begin()).put(message)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from itertools import count
+from typing import TypeAlias
 
 import anyio
 from msgspec import Struct, field
@@ -38,14 +39,8 @@ class _Owned(Struct, eq=False):
     unused: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])
 
 
-class NoRoomForSession(Struct, frozen=True):
-    """Why no session is opened or adopted now; its client may try again later.
-
-    `over`: its principal has as many as it may.
-    """
-
-    why: str
-    over: OverLimit | None = None
+NoRoom: TypeAlias = OverLimit | str
+"""Why no session is opened or adopted now: its principal has as many as it may, or all are open."""
 
 
 class Sender(Struct, frozen=True):
@@ -114,7 +109,7 @@ class LegacySessions:
 
     def opened(
         self, client: Client | None, sender: Sender, tasks: TaskStarter
-    ) -> tuple[str, HttpSession] | NoRoomForSession:
+    ) -> tuple[str, HttpSession] | NoRoom:
         """Open a session for a handshake, and return its id with it; `client` is what it said."""
         refused = self._refusal(sender)
         if refused is not None:
@@ -127,11 +122,8 @@ class LegacySessions:
 
     async def adopted(
         self, key: str, sender: Sender, tasks: TaskStarter
-    ) -> HttpSession | NoRoomForSession | None:
-        """Go on with a session of another process; None if its id may not be adopted.
-
-        It counts as a new session. Its client may have missed anything: it is told to list again.
-        """
+    ) -> HttpSession | NoRoom | None:
+        """Go on with another process's session, which lists again; None if it may not be."""
         client = self._ids.opened(key, sender.admission.identity)
         if client is None:
             return None
@@ -146,7 +138,7 @@ class LegacySessions:
             await session.notification_stream.send(Notification(method, {}))
         return session
 
-    def _refusal(self, sender: Sender) -> NoRoomForSession | None:
+    def _refusal(self, sender: Sender) -> NoRoom | None:
         """Return why a sender gets no further session, or None; may end one to make room."""
         usage = self._usage.of(sender.principal, sender.admission.profile)
         for part in () if usage is None else usage.parts:
@@ -155,9 +147,8 @@ class LegacySessions:
             if over is not None:
                 its = {key: one for key, one in self._sessions.items() if one.is_of(*whose)}
                 if not self._make_room(its):
-                    return NoRoomForSession(over.why, over)
-        full = self._full(sender.address)
-        return None if full is None else NoRoomForSession(full)
+                    return over
+        return self._full(sender.address)
 
     def _full(self, owner: str) -> str | None:
         own = self._owned.get(owner)
@@ -305,16 +296,15 @@ class LegacyRequests:
     async def _session(
         self, headers: RequestHeaders, sender: Sender, message: Message | None, send: Send
     ) -> HttpSession | None:
-        """Return the session that a request names, which may be one of an earlier process.
-
-        Without one, send an error and return None.
-        """
+        """Return the session that a request names, or an earlier process's; else send an error."""
         key = headers.get("mcp-session-id")
-        session: HttpSession | NoRoomForSession | None
+        session: HttpSession | NoRoom | None
         session = self._sessions.find(key, sender.admission.identity)
         if session is None and key is not None:
-            session = await self._adopted(key, sender)
-        if isinstance(session, NoRoomForSession):
+            session = ENDING
+            if self.tasks is not None:
+                session = await self._sessions.adopted(key, sender, self.tasks)
+        if isinstance(session, NoRoom):
             await self._refuse_session(sender, session, message, send)
             return None
         if session is None:
@@ -330,27 +320,23 @@ class LegacyRequests:
             await respond(send, status, to_bytes(failure))
         return session
 
-    async def _adopted(self, key: str, sender: Sender) -> HttpSession | NoRoomForSession | None:
-        if self.tasks is None:
-            return NoRoomForSession(ENDING)
-        return await self._sessions.adopted(key, sender, self.tasks)
-
     async def _refuse_session(
-        self, sender: Sender, refused: NoRoomForSession, message: Message | None, send: Send
+        self, sender: Sender, refused: NoRoom, message: Message | None, send: Send
     ) -> None:
-        why, again = refused.why, {"retry-after": str(RETRY_AFTER)}
+        why = refused if isinstance(refused, str) else refused.why
         self._log.note("session refused", sender.address, why)
-        if refused.over is not None:
-            await refuse_for_now(429, refused.over, message, send)
+        if isinstance(refused, OverLimit):
+            await refuse_for_now(429, refused, message, send)
             return
+        again = {"retry-after": str(RETRY_AFTER)}
         await respond(send, 503, {"error": f"{why}; try again later"}, again)
 
     async def _open(self, request: Request, sender: Sender, receive: Receive, send: Send) -> None:
         if self.tasks is None:
-            await self._refuse_session(sender, NoRoomForSession(ENDING), request, send)
+            await self._refuse_session(sender, ENDING, request, send)
             return
         opened = self._sessions.opened(client_of_handshake(request.params), sender, self.tasks)
-        if isinstance(opened, NoRoomForSession):
+        if isinstance(opened, NoRoom):
             await self._refuse_session(sender, opened, request, send)
             return
         key, session = opened

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
 import anyio
@@ -35,10 +35,7 @@ class IssuerLogin(Struct, frozen=True):
         return self.provider.issuer
 
     async def principal(self, code: str, verifier: str, nonce: str) -> str:
-        """Return the principal that has logged in with this code.
-
-        Raises: OAuthError.
-        """
+        """Return the principal that has logged in with this code. Raises: OAuthError."""
         given = await self.provider.redeemed(code, verifier)
         claims = await self.id_tokens.claims(given, nonce=nonce)
         if claims is None:
@@ -135,13 +132,13 @@ class IssuerTicket(Ticket, frozen=True):
     nonce: str
 
 
-class ShownTicket(Ticket, frozen=True):
+class ShownTicket(VisitTicket, frozen=True):
     """A browser that has shown whose it is: that of `principal`."""
 
     purpose = "login page shown"
-    server: str
-    principal: str
-    browser: str
+
+
+VisitTicketT = TypeVar("VisitTicketT", bound=VisitTicket)
 
 
 class WhoQuestion(Struct, frozen=True):
@@ -221,11 +218,8 @@ class LoginSteps:
         return WhoQuestion(self._tickets.seal(ticket), self.people.have_tokens, issuers)
 
     def with_token(self, ticket: str, token: str, browser: str) -> ShownPerson:
-        """Return who has entered a token.
-
-        Raises: WrongTokenError.
-        """
-        visit = self._visit(ticket, browser)
+        """Return who has entered a token. Raises: WrongTokenError."""
+        visit = self._opened(ticket, VisitTicket, browser)
         principal = self.people.with_token(token)
         if principal is None:
             raise WrongTokenError
@@ -233,7 +227,7 @@ class LoginSteps:
 
     async def at_issuer(self, ticket: str, issuer: str, browser: str) -> str:
         """Return where the browser goes to show whose it is."""
-        visit = self._visit(ticket, browser)
+        visit = self._opened(ticket, VisitTicket, browser)
         found = self.people.issuers.get(issuer)
         if found is None:
             raise RefusedStepError(BAD_REQUEST, "The hub knows no such issuer.")
@@ -258,11 +252,11 @@ class LoginSteps:
         principal = await found.principal(query["code"], gone.verifier, gone.nonce)
         return self._shown(gone.visit, principal)
 
-    def _visit(self, ticket: str, browser: str) -> VisitTicket:
-        visit = self._tickets.open(ticket, VisitTicket)
-        if visit is None or not is_hash_of(browser, visit.browser):
+    def _opened(self, ticket: str, kind: type[VisitTicketT], browser: str) -> VisitTicketT:
+        found = self._tickets.open(ticket, kind)
+        if found is None or not is_hash_of(browser, found.browser):
             raise _ended()
-        return visit
+        return found
 
     def _shown(self, visit: VisitTicket, principal: str) -> ShownPerson:
         if visit.principal and visit.principal != principal:
@@ -281,9 +275,7 @@ class LoginSteps:
 
     async def gone_on(self, ticket: str, browser: str) -> str:
         """Return where the browser goes that has shown whose it is."""
-        shown = self._tickets.open(ticket, ShownTicket)
-        if shown is None or not is_hash_of(browser, shown.browser):
-            raise _ended()
+        shown = self._opened(ticket, ShownTicket, browser)
         spec, target, login = self._check_wanted(shown.server, shown.principal)
         try:
             run = await self._logins.begun(spec, target, login, shown.principal)

@@ -55,18 +55,12 @@ class BrowserCookie:
 
 
 def query_of(scope: Scope) -> dict[str, str]:
-    """Return the fields of an address.
-
-    Raises: OAuthError as `fields_in` does.
-    """
+    """Return the fields of an address. Raises: OAuthError as `fields_in` does."""
     return fields_in(scope["query_string"].decode("latin-1"))
 
 
 def fields_in(text: str) -> dict[str, str]:
-    """Return form fields; a field may stand only once, an empty one is left out (RFC 6749, 3.1).
-
-    Raises: OAuthError.
-    """
+    """Return form fields; none may stand twice, an empty one is left out. Raises: OAuthError."""
     try:
         pairs = parse_qsl(text, max_num_fields=_MOST_FIELDS)
     except ValueError:
@@ -78,10 +72,7 @@ def fields_in(text: str) -> dict[str, str]:
 
 
 async def body_of(receive: Receive) -> bytes:
-    """Return a request's body.
-
-    Raises: OAuthError if it is too long; GoneError if the client has gone.
-    """
+    """Return a request's body. Raises: OAuthError if it is too long; GoneError."""
     body = await read_body(receive, BodyLimit(MOST_BYTES).load())
     if isinstance(body, Refusal):
         raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
@@ -89,10 +80,7 @@ async def body_of(receive: Receive) -> bytes:
 
 
 async def form_of(receive: Receive) -> dict[str, str]:
-    """Return the fields of a form that was sent.
-
-    Raises: OAuthError, GoneError as `body_of` and `fields_in` do.
-    """
+    """Return the fields of a form that was sent. Raises: OAuthError, GoneError."""
     return fields_in((await body_of(receive)).decode("latin-1"))
 
 

@@ -38,10 +38,7 @@ class RefusedGrantError(OAuthError):
 async def refusals_counted(
     refused: FailedLogins, address: str, counted: type[Exception]
 ) -> AsyncGenerator[None]:
-    """Count errors of this kind for the address of a request, while the context lasts.
-
-    Raises: OAuthError if too much was refused of that address.
-    """
+    """Count errors of a kind for an address. Raises: OAuthError if there were too many."""
     async with refused.attempt(address) as later:
         if later is not None:
             error = OAuthError(FOR_NOW, later.text)

@@ -110,10 +110,7 @@ class IdentityProvider(IssuerConnection):
         )
 
     async def login_url(self, *, state: str, verifier: str, nonce: str) -> str:
-        """Return where a person logs in; `verifier` is that of PKCE.
-
-        Raises: OAuthError if the provider cannot be asked.
-        """
+        """Return where a person logs in; `verifier` is that of PKCE. Raises: OAuthError."""
         with self._asking():
             found = await self._found()
         asked = {
@@ -131,37 +128,25 @@ class IdentityProvider(IssuerConnection):
         return f"{found.authorization}{joint}{urlencode(asked)}"
 
     async def check_answer(self, issuer: str | None) -> None:
-        """Check who has sent a person back (RFC 9207).
-
-        Raises: OAuthError.
-        """
+        """Check who has sent a person back (RFC 9207). Raises: OAuthError."""
         with self._asking():
             found = await self._found()
         if issuer != self.issuer and (issuer is not None or found.says_issuer):
             raise OAuthError("access_denied", "the answer is not from the identity provider")
 
     async def redeemed(self, code: str, verifier: str) -> ProviderTokens:
-        """Return the tokens for a code.
-
-        Raises: OAuthError.
-        """
+        """Return the tokens for a code. Raises: OAuthError."""
         form = {"code": code, "redirect_uri": self._redirect_uri, "code_verifier": verifier}
         with self._asking():
             return await self._tokens({"grant_type": "authorization_code", **form})
 
     async def refreshed(self, token: str) -> ProviderTokens:
-        """Return the tokens for a refresh token.
-
-        Raises: OAuthError.
-        """
+        """Return the tokens for a refresh token. Raises: OAuthError."""
         with self._asking():
             return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
     async def try_out(self) -> None:
-        """Try whether the provider takes the hub's client, with a code that is none.
-
-        Raises: IssuerUnavailableError if it does not, or cannot be asked.
-        """
+        """Try whether the provider takes the hub's client. Raises: IssuerUnavailableError."""
         try:
             await self._tokens({"grant_type": "authorization_code", "code": "none"})
         except OAuthError:
@@ -240,7 +225,8 @@ class IdentityProvider(IssuerConnection):
         status, error = answer.status, said.get("error")
         if status == OK:
             self._outage.end()
-            return _tokens_in(said)
+            id_token, again = _text(said.get("id_token")), _text(said.get("refresh_token"))
+            return ProviderTokens(id_token, again, _seconds(said.get("expires_in")))
         if status in _REFUSED and error == "invalid_grant":
             self._outage.end()
             raise RefusedGrantError("the identity provider does not take it any more")
@@ -273,14 +259,6 @@ def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
     return _Endpoints(str(urls[0]), str(urls[1]), uses_basic, says_issuer)
 
 
-def _tokens_in(said: Mapping[str, Any]) -> ProviderTokens:
-    return ProviderTokens(
-        id_token=_text(said.get("id_token")),
-        refresh_token=_text(said.get("refresh_token")),
-        expires_in=_seconds(said.get("expires_in")),
-    )
-
-
 def _seconds(value: object) -> float | None:
     """Return how long a token lasts; some providers say it as a text. None: it is not said."""
     if isinstance(value, str) and _DIGITS.fullmatch(value):
@@ -305,10 +283,7 @@ class IdTokens:
         self._signed = signed
 
     async def claims(self, given: ProviderTokens, *, nonce: str | None) -> Mapping[str, Any] | None:
-        """Return the claims of the ID token; None without one. `nonce` None: it may have any.
-
-        Raises: OAuthError.
-        """
+        """Return the ID token's claims; None without one. `nonce` None: any. Raises: OAuthError."""
         if given.id_token is None:
             return None
         try:

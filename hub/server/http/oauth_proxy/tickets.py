@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from hub.protocol.http_headers import is_loopback
-from hub.server.http.auth.admission import InvalidTokenError, check_subject, check_wanted
+from hub.server.http.auth.admission import InvalidTokenError, check_claims
 from hub.server.http.auth.token_verifier import MOST_CHARACTERS
 from hub.server.http.oauth_proxy.errors import OAuthError
 from hub.system.sealing import Sealer, SealingSecrets
@@ -45,10 +45,7 @@ class ProxiedClient(Struct, frozen=True):
     issued: float
 
     def takes(self, uri: str) -> bool:
-        """Return whether users may be sent there: one of its URIs, letter by letter.
-
-        Of a loopback address the port may be another one (RFC 8252, 7.3).
-        """
+        """Return whether users may be sent there; of a loopback URI the port may be another one."""
         if _objection(uri):
             return False  # a port must not hide what nobody could have registered
         registered = {_without_port(one) for one in self.redirect_uris} - {None}
@@ -56,10 +53,7 @@ class ProxiedClient(Struct, frozen=True):
 
 
 def client_in(body: Mapping[str, Any], now: float) -> ProxiedClient:
-    """Return the client that a registration request describes.
-
-    Raises: OAuthError.
-    """
+    """Return the client that a registration request describes. Raises: OAuthError."""
     uris = body.get("redirect_uris")
     if not isinstance(uris, list) or not 0 < len(cast("list[object]", uris)) <= MOST_URIS:
         raise OAuthError("invalid_redirect_uri", f"redirect_uris must be 1 to {MOST_URIS} URIs")
@@ -208,10 +202,7 @@ class TicketSealer:
         return found
 
     def seal(self, ticket: Ticket) -> str:
-        """Return a ticket as a text.
-
-        Raises: OAuthError if the provider has said what is no text.
-        """
+        """Return a ticket as a text. Raises: OAuthError if the provider has said no text."""
         try:
             plain = msgspec.json.encode(ticket)
         except (ValueError, OverflowError, RecursionError):
@@ -271,10 +262,7 @@ def is_hash_of(text: str, hashed: str) -> bool:
 
 
 def new_token(tickets: Tickets, claims: Mapping[str, Any], scope: str, *, until: float) -> str:
-    """Return an access token for a person with these claims, and the scopes in `scope` alone.
-
-    Raises: OAuthError if it would be longer than the hub takes.
-    """
+    """Return an access token for a person. Raises: OAuthError if it gets too long."""
     said = {**claims, "exp": until, "scope": scope}
     token = f"{PREFIX}{tickets.seal(AccessTicket(said, until=until))}"
     if len(token) > MOST_CHARACTERS:
@@ -293,20 +281,14 @@ class HubTokens:
         self._issuer = issuer
         self._wanted = wanted
 
-    def has_form(self, token: str) -> bool:
-        """Return whether a token looks like one of the hub's."""
-        return token.startswith(PREFIX)
-
-    def verified(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token.
-
-        Raises: InvalidTokenError.
-        """
+    def __call__(self, token: str) -> Mapping[str, Any] | None:
+        """Return a token's claims; None if it is not like the hub's. Raises: InvalidTokenError."""
+        if not token.startswith(PREFIX):
+            return None
         ticket = self._tickets.open(token.removeprefix(PREFIX), AccessTicket)
         if ticket is None:
             raise InvalidTokenError("it is none of the hub's, or has ended")
         if ticket.claims.get("iss") != self._issuer:
             raise InvalidTokenError("its issuer is none of the hub's")
-        check_subject(ticket.claims)
-        check_wanted(ticket.claims, self._wanted)
+        check_claims(ticket.claims, self._wanted, self._tickets.clock())
         return ticket.claims

@@ -23,6 +23,16 @@ async def test_all_bodies_have_one_bound() -> None:
     assert bodies.load().add(4 * SMALL)
 
 
+async def test_a_principal_has_half_of_the_room_at_most() -> None:
+    bodies = BodyLimit(most=10 * SMALL)
+    first, second = bodies.load("ann"), bodies.load("ann")
+    assert first.add(4 * SMALL)
+    assert not second.add(2 * SMALL)
+    assert bodies.load("ben").add(5 * SMALL)
+    first.release()
+    assert second.add(2 * SMALL)
+
+
 async def test_small_bodies_are_never_turned_away() -> None:
     bodies = BodyLimit(most=SMALL + 1)
     assert bodies.load().add(SMALL + 1)

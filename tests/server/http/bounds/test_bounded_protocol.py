@@ -51,14 +51,14 @@ class BoundedConnection:
             self.begun.set()
             size, more = size + len(message.get("body", b"")), message.get("more_body", False)
         if self.is_held:
-            await self._hold(receive, send)
+            await self.hold(receive, send)
             return
         text = b"%d" % size + self.more
         headers = [(b"content-length", b"%d" % len(text))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": text})
 
-    async def _hold(self, receive: Receive, send: Send) -> None:
+    async def hold(self, receive: Receive, send: Send) -> None:
         async def write() -> None:
             while not self.is_silent:
                 await send({"type": "http.response.body", "body": b"x", "more_body": True})
@@ -543,6 +543,56 @@ async def test_a_body_in_a_coding_that_the_hub_does_not_read_is_refused(coding: 
     assert got.startswith(b"HTTP/1.1 501 ")
     assert got.count(b"HTTP/1.1 ") == 1
     assert made.count == 0
+
+
+NO_REQUESTS = [
+    pytest.param(b"\x16\x03\x01\x02\x00", b"400", id="no HTTP"),
+    pytest.param(POST + b"Content-Length: x\r\n\r\n", b"400", id="no length"),
+    pytest.param(POST + b"Transfer-Encoding: gzip\r\n\r\n", b"501", id="another coding"),
+    pytest.param(POST + b"A: b\r\n" * (MAX_FIELDS + 1), b"431", id="fields"),
+    pytest.param(CHUNKED + b"no size\r\n", b"400", id="no chunk"),
+]
+
+
+@pytest.mark.parametrize("several", [1, 3])
+@pytest.mark.parametrize(("sent", "status"), NO_REQUESTS)
+async def test_what_is_no_request_is_answered_in_its_turn(
+    sent: bytes, status: bytes, several: int
+) -> None:
+    go_on = anyio.Event()
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        made.count += 1
+        await go_on.wait()
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connected() as made:
+        made.length = app  # type: ignore[method-assign]
+        one = POST + b"Content-Length: 1\r\n\r\nx"
+        await made.stream.send(one * several + sent)
+        await all_tasks_blocked()
+        await made.stream.send(one * 9)
+        await all_tasks_blocked()
+        go_on.set()
+        got = await rest(made.stream)
+    found = [line.split(b" ")[1] for line in got.split(b"\r\n") if line.startswith(b"HTTP/1.1 ")]
+    assert found == [b"204"] * several + [status]
+    assert made.count == several
+
+
+async def test_no_error_goes_into_an_answer_that_has_begun() -> None:
+    async with connected() as made:
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            await made.hold(receive, send)
+
+        made.length = app  # type: ignore[method-assign]
+        await made.stream.send(CHUNKED)
+        text = await made.stream.receive()
+        await made.stream.send(b"no size\r\n")
+        text += await rest(made.stream)
+    assert text.count(b"HTTP/1.1 ") == 1
 
 
 async def test_the_name_of_a_coding_may_be_in_capitals() -> None:

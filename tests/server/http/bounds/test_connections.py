@@ -34,6 +34,7 @@ class One:
         self.unread = self.slow = False
         self.since = 0.0
         self.size = 0
+        self.connection = self
         self.is_in = among.add(self)
 
     def is_slow(self, patience: float, rate: float) -> bool:
@@ -43,6 +44,9 @@ class One:
         return self.unread
 
     def expire(self) -> None:
+        raise AssertionError("not in time")
+
+    def unread_for_too_long(self) -> None:
         raise AssertionError("not in time")
 
     def evict(self) -> None:
@@ -131,6 +135,39 @@ async def test_an_address_that_has_more_than_half_of_all_keeps_no_other_out() ->
         assert not One(among).is_in
 
 
+@pytest.mark.parametrize("few", [2, 3, 4])
+async def test_no_few_addresses_keep_all_others_out(few: int) -> None:
+    with limited(24) as among:
+        busy = [One(among, f"192.0.2.{at % few}").proven() for at in range(24)]
+        new = [One(among, "198.51.100.7").proven() for _ in range(4)]
+        assert all(one.is_in for one in new)
+        assert not any(one.closed for one in new)
+        assert sum(one.closed for one in busy) == 4
+        assert len(among) == 24
+
+
+async def test_who_uses_few_keeps_them_where_many_addresses_use_all() -> None:
+    with limited(32) as among:
+        busy = [One(among, f"192.0.2.{at % 16}").proven() for at in range(32)]
+        assert not One(among, "198.51.100.7").is_in
+        assert not any(one.closed for one in busy)
+
+
+async def test_empty_connections_on_a_full_hub_keep_few_newcomers_out() -> None:
+    with limited(800) as among:
+        busy = [One(among, f"192.0.2.{at % 2}").proven() for at in range(800)]
+        new: list[One] = []
+        for _ in range(100):
+            new.append(One(among, "198.51.100.7"))
+            for _ in range(30):
+                One(among, "203.0.113.1")
+            assert len(among) <= 900
+            new[-1].proven()
+        assert not any(one.closed for one in new)
+        assert sum(one.closed for one in busy) == 100
+        assert len(among) <= 900
+
+
 async def test_who_has_shown_nothing_yet_ends_nobodys_request() -> None:
     with limited(8) as among:
         busy = [One(among).proven() for _ in range(8)]
@@ -195,6 +232,16 @@ async def test_what_is_not_read_is_bounded() -> None:
         among.unread_by(1, 5.5)
         assert slow.closed
         assert not new.closed
+
+
+async def test_who_lets_most_wait_pays_for_it() -> None:
+    with limited(8) as among:
+        small, large = (One(among).proven(among.unread) for _ in range(2))
+        small.size, large.size = 1000, MOST_UNREAD
+        large.since = 1.0
+        among.unread_by(small.size, 0)
+        among.unread_by(large.size, 6.0)
+        assert [small.closed, large.closed] == [False, True]
 
 
 async def test_much_more_is_not_kept_for_a_moment_even() -> None:

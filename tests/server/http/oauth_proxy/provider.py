@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlsplit
 
@@ -113,6 +114,12 @@ class ProxyBench:
         self.tickets = Tickets(SECRETS, RESOURCE, issuer, self.clock)
         self.own = HubTokens(self.tickets, NAME, wanted or {})
         self.proxy = OAuthProxy(resource, provider, id_tokens, self.tickets, self.clock)
+
+    def claims(self, token: str) -> Mapping[str, Any]:
+        """Return the claims of a token of the hub's."""
+        found = self.own(token)
+        assert found is not None
+        return found
 
     def registered(self, *uris: str) -> str:
         """Return the id of a new client."""

@@ -68,7 +68,7 @@ async def test_a_person_goes_from_the_client_to_the_provider_and_back() -> None:
     given = await bench.proxy.tokens(bench.redeeming(client_id, found["code"]))
     assert (given["token_type"], given["expires_in"]) == ("Bearer", 600)
     assert given["scope"] == "mcp:tools"
-    claims = bench.own.verified(given["access_token"])
+    claims = bench.claims(given["access_token"])
     assert claims == {
         "iss": NAME,
         "sub": "anna",
@@ -108,7 +108,7 @@ async def test_new_tokens_come_while_the_provider_knows_the_person() -> None:
     bench.at.given |= {"refresh_token": "refresh-2"}
     bench.at.claims["groups"] = ["ops"]
     again = await bench.proxy.tokens({**form, "refresh_token": given["refresh_token"]})
-    assert bench.own.verified(again["access_token"])["groups"] == ["ops"]
+    assert bench.claims(again["access_token"])["groups"] == ["ops"]
     assert "refresh-1" in bench.at.forms[-1].values()
     await bench.proxy.tokens({**form, "refresh_token": again["refresh_token"]})
     assert "refresh-2" in bench.at.forms[-1].values()
@@ -124,7 +124,7 @@ async def test_a_refresh_without_an_id_token_keeps_the_claims() -> None:
     bench.at.given |= {"id_token": None, "expires_in": None, "refresh_token": None}
     form = {"grant_type": "refresh_token", "client_id": client_id}
     again = await bench.proxy.tokens({**form, "refresh_token": given["refresh_token"]})
-    assert bench.own.verified(again["access_token"])["groups"] == ["staff"]
+    assert bench.claims(again["access_token"])["groups"] == ["staff"]
     assert again["expires_in"] == ACCESS_LASTS
     assert again["refresh_token"] != given["refresh_token"]
 
@@ -376,7 +376,7 @@ async def test_a_token_lasts_no_longer_than_the_providers(said: Any, lasts: int)
     bench.at.given["expires_in"] = said
     _, given = await bench.logged_in()
     assert given["expires_in"] == lasts
-    assert bench.own.verified(given["access_token"])["exp"] == NOW + lasts
+    assert bench.claims(given["access_token"])["exp"] == NOW + lasts
 
 
 @pytest.mark.parametrize("grant", [None, "", "client_credentials", "password"])
@@ -420,7 +420,7 @@ async def test_nothing_that_is_sealed_for_one_step_counts_in_another() -> None:
         await refused(bench.proxy.tokens(form), "invalid_grant")
     for one in sealed - {given["access_token"].removeprefix("rht_")}:
         with pytest.raises(InvalidTokenError):
-            bench.own.verified(f"rht_{one}")
+            bench.claims(f"rht_{one}")
     assert turned_away(bench, bench.asking(code)) == "invalid_client"
 
 
@@ -444,7 +444,7 @@ async def test_a_token_has_the_general_scopes_and_those_that_its_client_asked_fo
     bench = ProxyBench()
     _, tokens = await bench.logged_in(scope=asked)
     assert tokens["scope"] == given
-    assert bench.own.verified(tokens["access_token"])["scope"] == given
+    assert bench.claims(tokens["access_token"])["scope"] == given
 
 
 async def test_a_person_is_asked_about_the_scopes_that_not_every_client_gets() -> None:
@@ -479,7 +479,7 @@ async def test_what_a_provider_says_of_scopes_gives_none_at_the_hub() -> None:
     bench.proxy.resource = ProtectedResource(RESOURCE, (RESOURCE,), (), ("files:write",))
     bench.at.claims |= {"scope": "files:write", "scp": ["files:write"]}
     _, tokens = await bench.logged_in()
-    assert scopes_in(bench.own.verified(tokens["access_token"])) == set()
+    assert scopes_in(bench.claims(tokens["access_token"])) == set()
 
 
 async def test_a_scope_that_the_config_does_not_name_any_more_is_not_given_again() -> None:
@@ -502,10 +502,10 @@ def test_all_scopes_are_in_the_metadata() -> None:
 async def test_a_token_of_the_hub_ends() -> None:
     bench = ProxyBench()
     _, given = await bench.logged_in()
-    assert bench.own.verified(given["access_token"])["sub"] == "anna"
+    assert bench.claims(given["access_token"])["sub"] == "anna"
     bench.clock.now += 600
     with pytest.raises(InvalidTokenError, match="has ended"):
-        bench.own.verified(given["access_token"])
+        bench.claims(given["access_token"])
 
 
 async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
@@ -519,7 +519,7 @@ async def test_it_counts_no_more_with_another_key_issuer_or_claim() -> None:
         (HubTokens(bench.tickets, NAME, {"groups": ("ops",)}), "groups"),
     ):
         with pytest.raises(InvalidTokenError, match=why):
-            own.verified(sent)
+            own(sent)
 
 
 async def test_claims_that_are_no_text_are_an_error() -> None:
