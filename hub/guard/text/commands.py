@@ -9,14 +9,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from hub.guard.text.assignments import COMPUTES, with_assigned
-from hub.guard.text.expansion import (
-    NUMBER,
-    SEQUENCE,
-    VARIABLE,
-    constants_in,
-    defaulted,
-    with_folders_of_code,
-)
+from hub.guard.text.code import constants_in, with_folders_of_code
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
@@ -64,7 +58,7 @@ _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
     r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR|xargs|system|popen|spawn"
-    r"|call|check_|output|(?<![\w.-])\.(?=\s)|\./"
+    r"|call|check_|output|\||(?<![\w.-])\.(?=\s)|\./"
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
@@ -281,7 +275,9 @@ def _with_arguments(scripts: list[Script]) -> Iterator[str]:
         for n, word in enumerate(words[:-2]):
             is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
             if is_script and any(map(_SHELL.fullmatch, words[:n])):
-                yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
+                # What `find` puts in may be the folder that it starts in.
+                given = (_quote(word.replace("{}", ".")) for word in words[n + 2 :])
+                yield f"set -- {' '.join(given)}\n{words[n + 1]}"
                 break  # the others are arguments of this one
 
 
