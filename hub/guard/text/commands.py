@@ -45,7 +45,7 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _LONG = 4096
-_PER_SIGN = 6
+_PER_SIGN = 16
 """The effort of taking a long command apart at each of these signs, several times over."""
 _SIGNS = "\n;&|()<>#'\"`$\\"
 _FINDS_HIDDEN = re.compile(r"dotglob|globdots|glob_dots|GLOBIGNORE", re.IGNORECASE)

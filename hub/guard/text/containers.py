@@ -30,8 +30,8 @@ _WHOLE_DISK = re.compile(
 )
 _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
 _CAN_START = re.compile(r"docker|podman|nerdctl|kubectl")
-_HAS_SIGN = re.compile(r"[:=$`]")
-"""Each mount has one of these, or comes from a variable or a command."""
+_HAS_SIGN = re.compile(r"[:=\\]")
+"""Each mount has one of these, unless the environment has it."""
 _CAN_MOUNT = re.compile(r"[vB$]|mount|bind|src|source", re.I)
 _OPTION = re.compile(r"-[ditPqT]*[vB]|--volume|--mount|--bind")
 """An option whose value, the next word, is what a container mounts."""
@@ -126,7 +126,8 @@ def mounts_whole_disk(command: str, reader: Reader, effort: Meter, depth: int = 
     """
     if _WHOLE_DISK_AS_ARGUMENT.fullmatch(command) or _WHOLE_DISK.search(command):
         return True
-    if " " in command and not (_HAS_SIGN.search(command) and _CAN_MOUNT.search(command)):
+    has_sign = _HAS_SIGN.search(command) or any("/:" in value for value in reader.env.values())
+    if " " in command and not (has_sign and _CAN_MOUNT.search(command)):
         return False
     spellings = (one for text in _forms_of(command) for one in spellings_of(text, reader))
     return any(_has_mount(one, reader, effort, depth) for one in dict.fromkeys(spellings))

@@ -339,10 +339,11 @@ def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
     opened, whole = _names_opened(script), list[str]()
     written = [one for one in script.commands if _is_written(one) and not _stays(one, opened)]
     is_piped = is_piped or any(_texts(one)[:1] in ([], ["}"], ["done"], ["fi"]) for one in written)
+    kept = {*map(id, written)}
     saves = any("|" in one.signs and {*_texts(one)[:1]} & _SAVE for one in script.commands)
     for one in script.commands:
         words = _behind_keywords(one)
-        goes_on = is_piped or one.depth > 0 or (saves and one.after == "|") or one in written
+        goes_on = is_piped or one.depth > 0 or (saves and one.after == "|") or id(one) in kept
         whole += (f"{word.text}\n" for word in one.words if word.operator == "<<<")
         if goes_on and words[:1] == ["echo"]:
             whole.append(" ".join(words[1:]) + "\n" * ("-n" not in words))
