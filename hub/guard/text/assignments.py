@@ -282,16 +282,13 @@ def _altered(value: str, how: str) -> str:
     return ""
 
 
-def _in_braces(name: str, names: set[str]) -> str:
-    return f"${{{name}}}" if name in names else ""
-
-
 def _told(texts: list[str], names: set[str]) -> list[str]:
     """Return the values that are known, each once: a variable that is not set in `names` is empty.
 
     What is computed is empty, too, but tells nothing if no name stands before it.
     """
-    plain = (VARIABLE.sub(lambda of: _in_braces(of[1] or of[2], names), text) for text in texts)
+    known = {name: f"${{{name}}}" for name in names}
+    plain = (VARIABLE.sub(lambda of: known.get(of[1] or of[2], ""), text) for text in texts)
     shown = (text if len(text) <= _LONGEST_VALUE else _ends_of(text) for text in plain)
     emptied = ((text, COMPUTED.sub("", text)) for text in shown)
     told = (new for old, new in emptied if new == old or new[:1] != "/")

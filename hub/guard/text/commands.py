@@ -53,7 +53,7 @@ _FINDS_ANY_CASE = re.compile(r"no_?case_?glob", re.IGNORECASE)
 _LEADING_STAR = re.compile(r"(?<![^\s/'\"=,{(])\*+")
 _BESIDE_WILD = re.compile(r"[A-Za-z](?=[^\s/;&|]*[*?\[])|(?<=[*?\]])[A-Za-z]+")
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
-"""What a shell computes behind the start of a word."""
+"""What a shell computes behind the start of a word, and may be nothing: `l$(x)s`."""
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
@@ -211,7 +211,8 @@ def _judged_words(
         is_device = _DEVICE.fullmatch(text.rpartition("=")[2]) or text in _STREAMS
         # An empty word names nothing.
         if text and not (is_device or (is_run and is_program(text))):
-            is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)
+            # A pattern in quotes is not looked for by a shell.
+            is_wild = expands(word.raw) if context.takes_pattern(text) else bool(_WILD.search(text))
             is_wild = is_wild and finds
             creates = ">" in word.operator or context.creates_file(text)
             is_last = word is command.words[-1] and command.after == ")"
@@ -290,15 +291,6 @@ def _words_and_ends(scripts: list[Script]) -> Iterator[str | None]:
             yield from (word.text for word in one.given)
 
 
-def _uncomputed(command: str) -> str:
-    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
-    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
-
-
-def _has_wildcard(word: str) -> bool:
-    return _WILD.search(word) is not None
-
-
 def words_in(spellings: Mapping[str, list[Script]], *, starts: bool) -> dict[str, ShellWord]:
     """Return the words of a command that are judged, for each way that a shell may read it.
 
@@ -337,7 +329,7 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
     remarked = dict.fromkeys(ways) if posix else ()
     computed = dict.fromkeys(
-        form for one in remarked for form in (one, _uncomputed(one), _SUM.sub(NUMBER, one))
+        form for one in remarked for form in (one, _IN_WORD.sub("", one), _SUM.sub(NUMBER, one))
     )
     assigned = dict.fromkeys(
         form for one in computed for form in (one, *with_assigned(one, reader.env))

@@ -194,11 +194,7 @@ def alternatives_in(text: str) -> list[str]:
 
 def with_climbs(text: str) -> str:
     """Return a text with `..` for its wildcards that match that: `.?`, `.[.]`."""
-    return _WILD_DOTS.sub(_dots_of, text)
-
-
-def _dots_of(wildcard: re.Match[str]) -> str:
-    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
+    return _WILD_DOTS.sub(lambda of: ".." if fnmatchcase("..", plainly(of[0])) else of[0], text)
 
 
 def plainly(wildcard: str) -> str:

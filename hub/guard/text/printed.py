@@ -337,7 +337,7 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
 def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
     """Yield the texts that a script prints for what may run them, put together as in one file."""
     opened, whole = _names_opened(script), list[str]()
-    written = [one for one in script.commands if _is_written(one) and not _stays(one, opened)]
+    written = [one for one in script.commands if _is_opened(one, opened)]
     is_piped = is_piped or any(_texts(one)[:1] in ([], ["}"], ["done"], ["fi"]) for one in written)
     kept = {*map(id, written)}
     saves = any("|" in one.signs and {*_texts(one)[:1]} & _SAVE for one in script.commands)
@@ -351,10 +351,6 @@ def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
             whole.append(told_by("printf", words[1:]) or " ".join(words[1:]))
     if whole:
         yield f"xargs {''.join(whole)}"
-
-
-def _is_written(command: SimpleCommand) -> bool:
-    return any(">" in word.operator for word in command.words)
 
 
 def _behind_keywords(command: SimpleCommand) -> list[str]:
@@ -382,11 +378,12 @@ def _names_opened(script: Script) -> str | None:
     return None if _MAY_NAME.search(opened) else _QUOTES.sub("", opened)
 
 
-def _stays(command: SimpleCommand, opened: str | None) -> bool:
-    """Return whether no other command names the file that one writes."""
+def _is_opened(command: SimpleCommand, opened: str | None) -> bool:
+    """Return whether a command writes to a file that another one may open."""
     files = [word.text for word in command.words if word.operator[:1] == ">"]
     name = files[0].rpartition("/")[2] if len(files) == 1 else ""
-    return bool(name) and opened is not None and name not in opened
+    stays = bool(name) and opened is not None and name not in opened
+    return not stays and any(">" in word.operator for word in command.words)
 
 
 _KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
