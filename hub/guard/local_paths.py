@@ -66,7 +66,7 @@ _MOVES_FOUND = re.compile(
 _NEXT_COMMAND = re.compile(r"(?<!\\)[;&|\n)]+\s*\w")
 _MOVED_INTO = re.compile(
     r"(?:\A|&& *|; *)(?:cp|mv)(?: -[A-Za-z]+)*(?: [\w./*@+-]+)+? ([\w./@+-]+)(?: 2>/dev/null)?"
-    r"(?:\s*(?:&&|\|\||;)\s*[\w-]+(?: -\w+)*(?: [\w.-]+)*)*\s*\Z"
+    r"(?:\s*(?:&&|\|\||;)\s*[\w-]+(?: [\w.-]+)*)*\s*\Z"
 )
 """A folder that something is moved into, if no word behind that leads below a folder."""
 _MOVED_BY_CODE = re.compile(
