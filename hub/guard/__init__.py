@@ -8,12 +8,12 @@ Main types: `ToolGuard` (one tool's compiled schema and policy), `CallContext` (
 call), `Admitted` and `Refused` (the verdict), `Policy` (what the operator set).
 
 Read first `decide.py`, then in the order of the work: `keys/` and `arguments.py` find the arguments
-that can be paths (`PathCandidate`); `text/` and `candidate_texts.py` list the texts of each that
-are judged, `entered_folders.py` follows the `cd` of a command; `local_paths.py` tells which are
-meant as paths of this machine; `containment.py` follows those on the disk and compares them with
-the roots; `named_folders.py` finds where else a relative value may start; `judge.py` puts this
-together.
-`plain_paths.py` is the quick check for simple paths, `budget.py` limits the work, `rewriting.py`
-puts canonical paths into a call. Then `policy.py`, `own_files.py` (the hub's own files),
-`consent.py` (ask the user), `roots_hint.py` (tell models the roots).
+that can be paths (`PathCandidate`), `embedded_json.py` finds JSON in them; `text/` and
+`candidate_texts.py` list the texts of each that are judged, `entered_folders.py` follows the `cd`
+of a command; `local_paths.py` tells which are meant as paths of this machine; `containment.py`
+follows those on the disk and compares them with the roots; `named_folders.py` finds where else a
+relative value may start; `judge.py` puts this together, and canonical paths into a call.
+`plain_paths.py` is the quick check for simple paths, `budget.py` limits the work. Then `policy.py`,
+`own_files.py` (the hub's own files), `consent.py` (ask the user), `roots_hint.py` (tell models the
+roots).
 """

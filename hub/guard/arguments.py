@@ -9,6 +9,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, TooMuchError
+from hub.guard.embedded_json import (
+    MAX_STRINGS,
+    TOO_MUCH,
+    has_remarks,
+    json_in,
+    parsed_json,
+    strings_in,
+)
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
@@ -24,14 +32,6 @@ from hub.guard.keys.key_words import (
 )
 from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
-from hub.guard.text.embedded_json import (
-    MAX_STRINGS,
-    TOO_MUCH,
-    has_remarks,
-    json_in,
-    parsed_json,
-    strings_in,
-)
 from hub.guard.text.names import is_sign
 from hub.guard.text.prose import is_prose
 from hub.guard.text.uris import FILE_URI, is_file_uri

@@ -13,7 +13,7 @@ from msgspec.structs import force_setattr, replace
 from hub.guard.arguments import PathCandidate, find_candidates
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget, TooMuchError
 from hub.guard.containment import LEAST, OUTSIDE, CallContext, ReadingResult
-from hub.guard.judge import Judge, is_option
+from hub.guard.judge import Judge, is_option, rewritten
 from hub.guard.keys.nodes import ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
@@ -28,7 +28,6 @@ from hub.guard.own_files import (
 )
 from hub.guard.plain_paths import PlainPathCheck
 from hub.guard.policy import Mode, Policy, ToolPolicy
-from hub.guard.rewriting import rewritten
 from hub.paths.resolve import CachedDisk, LinkReader, PathError
 from hub.values import Call, Json
 

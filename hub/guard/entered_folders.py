@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from itertools import dropwhile, product, takewhile
+from itertools import chain, dropwhile, product, takewhile
 from posixpath import normpath
 from typing import TypeAlias
 
 from msgspec import Struct
 
-from hub.guard.text.emptiness import SET_BY_SHELL
+from hub.guard.text.assignments import FOLDER, MOST_VALUES, folders_given
+from hub.guard.text.code import climbs_in_code
 from hub.guard.text.expansion import VARIABLE
-from hub.guard.text.shell import CommandWord, SimpleCommand, without_quotes
+from hub.guard.text.shell import CommandWord, SimpleCommand, parsed, without_quotes
 from hub.guard.text.sure_commands import (
     ACTIVATES,
     ANY,
-    BEHIND,
     CHANGES_FOLDERS,
     GONE,
     IS_OF_SHELL,
@@ -31,14 +31,8 @@ from hub.guard.text.sure_commands import (
     sure_script,
 )
 
-_GIVES = re.compile(r"([A-Za-z_]\w*)(\+|\[[^=]*)?=(.*)", re.ASCII | re.DOTALL)
-_GIVES_OTHERWISE = re.compile(
-    r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b|\$\{\w+:?="
-)
-_IS_SET = re.compile(rf"_|(?:OLD)?PWD|{SET_BY_SHELL}", re.ASCII)
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
 _PLAIN_FOLDER = re.compile(r"\w[\w@+-]*(?:[./]\w[\w@+-]*)*")
-_FOLDER = re.compile(r"[\w./@][\w./@+-]*")
 _PROGRAM = re.compile(r"[\w./-]*\w|\[\[?|[:.]")
 _MOVES = {
     *("cd", "chdir", "pushd", "popd", "eval", "source", "trap", "shopt", "setopt"),
@@ -60,7 +54,7 @@ _OPENS_NO_FOLDER = re.compile(
 )
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _Places: TypeAlias = frozenset[str]
-_NONE, _MOST_PLACES = frozenset[str](), 16
+_NONE, _MOST_PLACES = frozenset[str](), MOST_VALUES
 _MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
@@ -78,11 +72,13 @@ def from_entered_folders(
     env: Mapping[str, str],
     enters: Callable[[str], bool],
     makes: Callable[[str], bool],
+    finds: Callable[[str, str], list[str]],
 ) -> str:
     """Return a command with the folder that its `..` start in before them.
 
     `enters`: whether a folder is there, wherever a relative path can start; `makes`: whether
-    `mkdir -p` surely makes it, if it is not there.
+    `mkdir -p` surely makes it, if it is not there; `finds`: what stands for all that a wildcard
+    finds in a folder.
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
@@ -97,10 +93,13 @@ def from_entered_folders(
     words = list(dropwhile(SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
-    values = _values_of(commands, env) if not _GIVES_OTHERWISE.search(command) else {}
-    ways = (_Walk(commands, values, (enters, makes), is_careful=how) for how in (False, True))
-    found = (way.climbs(words[0]) for way in ways)
-    for start, folder in reversed(next((one for one in found if one is not None), None) or []):
+    values = folders_given(command, commands, env)
+    documents = parsed(command, remarks=True).documents
+    ways = (
+        _Walk(commands, {**values}, (enters, makes, finds), is_careful=how) for how in (False, True)
+    )
+    found = (way.climbs(words[0], partial(climbs_in_code, command, documents)) for way in ways)
+    for start, folder in sorted(next((one for one in found if one is not None), None) or [])[::-1]:
         command = f"{command[:start]}{folder}{command[start:]}"
     return command
 
@@ -137,13 +136,13 @@ class _Walk:
     def __init__(
         self,
         commands: list[SimpleCommand],
-        values: Mapping[str, list[str]],
-        disk: tuple[Callable[[str], bool], Callable[[str], bool]],
+        values: dict[str, list[str]],
+        disk: tuple[Callable[[str], bool], Callable[[str], bool], Callable[[str, str], list[str]]],
         *,
         is_careful: bool,
     ) -> None:
         self._commands, self._values = commands, values
-        self._enters, self._makes = disk
+        self._enters, self._makes, self._finds = disk
         self._made: dict[str, int] = {}
         self._is_careful = is_careful
         self._done, self._failed, self._sign = frozenset({"."}), _NONE, ";"
@@ -157,7 +156,9 @@ class _Walk:
         self._harm = self._most_harm if is_aside else 0
         self._is_odd = is_aside
 
-    def climbs(self, first: str) -> list[tuple[int, str]] | None:
+    def climbs(
+        self, first: str, in_code: Callable[[SimpleCommand], Iterator[int]]
+    ) -> list[tuple[int, str]] | None:
         """Return what to put before each `..`; None if a loop may start elsewhere the next time."""
         found = list[tuple[int, str]]()
         try:
@@ -167,7 +168,9 @@ class _Walk:
                 words = self._behind_keywords(one)
                 start = sorted(self._start() if words else self._entry)
                 at = start[0] if len(start) == 1 else f"{{{','.join(start)}}}"
-                found += _climbs_of(one, at, first) if start not in ([], ["."]) else ()
+                if start not in ([], ["."]):
+                    found += _climbs_of(one, at, first)
+                    found += ((n, f"{at}/") for n in in_code(one) if len(start) == 1)
                 if words:
                     self._run(one, words)
                 self._is_odd = self._is_odd or may_hinder(one)
@@ -226,8 +229,17 @@ class _Walk:
                 self._turn(word.raw)
             if word.raw == "for":
                 self._names |= {one.text for one in words[n + 1 : n + 2]}
+                self._find(words[n + 1].text)
                 break
         return []
+
+    def _find(self, name: str) -> None:
+        """Note what the wildcards stand for that a variable of a loop is given."""
+        *around, loop = self._open
+        if len(loop.entry) == 1 and LOOPS.isdisjoint(one.word for one in around):
+            at, values = next(iter(loop.entry)), self._values.get(name, ())
+            found = (self._finds(at, one) if "*" in one else [one] for one in values)
+            self._values[name] = list(chain.from_iterable(found))
 
     def _turn(self, word: str) -> None:
         """Go on with the next branch of a command: behind `then`, `elif`, `else` or `do`."""
@@ -322,7 +334,7 @@ class _Walk:
             name = given[1] or given[2]
             values = self._values.get(name, ()) if name in self._names else ()
             texts = [word.text.replace(given[0], value) for value in values]
-        return texts if all(map(_FOLDER.fullmatch, texts)) else []
+        return texts if all(map(FOLDER.fullmatch, texts)) else []
 
     def _enter(self, command: SimpleCommand, folders: list[str], *, is_known: bool) -> None:
         there = frozenset(
@@ -362,22 +374,6 @@ def _may_move(words: list[CommandWord], places: _Places) -> bool:
     return "mv" in parts and any(
         part.rstrip("/").rpartition("/")[2] in around or _WILD_ABOVE.match(part) for part in parts
     )
-
-
-def _values_of(commands: list[SimpleCommand], env: Mapping[str, str]) -> dict[str, list[str]]:
-    """Return the values of the variables that only have names of folders as values."""
-    values = dict[str, list[str]]()
-    for one in commands:
-        words = list(dropwhile(lambda word: word.raw in BEHIND, one.given))
-        texts = [word.text for word in words]
-        given = [(of[1], "" if of[2] else of[3]) for of in map(_GIVES.fullmatch, texts) if of]
-        if texts[:1] == ["for"]:
-            given = [(texts[1], value) for value in texts[3:]] or [(texts[-1], "")]
-        for name, value in given:
-            values.setdefault(name, []).append(value)
-    own = {name: of for name, of in values.items() if not (name in env or _IS_SET.fullmatch(name))}
-    few = {name: of for name, of in own.items() if len(of) <= _MOST_PLACES}
-    return {name: of for name, of in few.items() if all(map(_FOLDER.fullmatch, of))}
 
 
 def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[int, str]]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import cache, partial
 
 from msgspec.structs import replace
 
-from hub.guard.arguments import PathCandidate
+from hub.guard.arguments import PathCandidate, escaped
 from hub.guard.budget import FULL_BUDGET, Budget, Meter, TooMuchError
 from hub.guard.candidate_texts import ONE_NAME, CandidateTexts
 from hub.guard.containment import CallContext, PathTracer, ReadingResult
@@ -25,6 +25,7 @@ from hub.guard.policy import Policy
 from hub.guard.text.readings import Reader
 from hub.guard.text.sure_commands import script_of, without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
+from hub.values import Call, Json, JsonObject
 
 _WEIGHT = 128  # so many characters count as one more reading
 _RUN_INSIDE = re.compile(
@@ -248,3 +249,31 @@ def is_option(candidate: PathCandidate) -> bool:
 
 def _shown(value: object) -> str:
     return str(value) if isinstance(value, int | float | Decimal) else type(value).__name__
+
+
+def rewritten(call: Call, values: Mapping[str, str]) -> Call:
+    """Return `call` with the strings at these JSON pointers into its arguments replaced.
+
+    A pointer into JSON that is itself inside a string has no effect.
+    """
+    if not values or call.params.get("arguments") is not call.arguments:
+        return call
+    arguments: JsonObject = {
+        key: _replaced(member, f"/{escaped(key)}", values) for key, member in call.arguments.items()
+    }
+    return replace(call, arguments=arguments, params={**call.params, "arguments": arguments})
+
+
+def _replaced(value: Json, pointer: str, values: Mapping[str, str]) -> Json:
+    if isinstance(value, str):
+        return values.get(pointer, value)
+    if isinstance(value, dict):
+        return {
+            key: _replaced(member, f"{pointer}/{escaped(key)}", values)
+            for key, member in value.items()
+        }
+    if isinstance(value, list):
+        return [
+            _replaced(member, f"{pointer}/{index}", values) for index, member in enumerate(value)
+        ]
+    return value

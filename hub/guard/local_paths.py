@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 from itertools import chain
+from posixpath import normpath, relpath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,6 +27,7 @@ from hub.guard.text.readings import (
     Readings,
     readings,
 )
+from hub.guard.text.sure_commands import ANY, GONE
 from hub.guard.text.uris import is_special
 from hub.paths.resolve import Flavour, PathError, collapse
 
@@ -55,12 +58,17 @@ _MOVES_LINKS = re.compile(
 )
 """A command that may move or copy a link as it is."""
 _MOVES_FOUND = re.compile(
-    r"(?:-exec(?:dir)? |\bxargs |\bparallel )[^;&|\n]{0,512}?\b(?:mv|ln|rsync|tar"
+    r"(?:-exec(?:dir)? |\bxargs |\bparallel )[^;&|\n]{0,512}?(?<![\w.-])(?:mv|ln|rsync|tar"
     r"|cp(?= [^;&|\n]{0,512}-\w*[aPdRr]))\b"
     r"|\b(?:cpio|pax)\b"
 )
 """The same of what is found."""
 _NEXT_COMMAND = re.compile(r"(?<!\\)[;&|\n)]+\s*\w")
+_MOVED_INTO = re.compile(
+    r"(?:\A|&& *|; *)(?:cp|mv)(?: -[A-Za-z]+)*(?: [\w./*@+-]+)+? ([\w./@+-]+)(?: 2>/dev/null)?"
+    r"(?:\s*(?:&&|\|\||;)\s*[\w-]+(?: [\w.-]+)*)*\s*\Z"
+)
+"""A folder that something is moved into, if no word behind that leads below a folder."""
 _MOVED_BY_CODE = re.compile(
     r"\b(?:(?:rename\w*|move|replace|link)[\s(]{1,8}"
     r"|Path\((?=['\"][^'\"]{1,512}['\"]\)\.re(?:name|place)\b))"
@@ -140,12 +148,30 @@ class LocalPaths(Struct, frozen=True):
 
     def from_entered(self, command: str, env: Mapping[str, str]) -> str:
         """Return a command with the folders that it enters before its `..`."""
-        return from_entered_folders(command, env, self.enters, self._makes)
+        return from_entered_folders(command, env, self.enters, self._makes, self._found)
 
     def _makes(self, folder: str) -> bool:
         """Return whether `mkdir -p` surely makes a folder, wherever a relative path can start."""
         starts = (*self.tracer.bases, *self.tracer.around())
         return self.enters(folder) or all(self._can_make(folder, start) for start in starts)
+
+    def _found(self, folder: str, wildcard: str) -> list[str]:
+        """Return a folder, and something else, for all that `a/*` or `*/` finds in a folder.
+
+        An empty name if a link is among these, or if there are too many.
+        """
+        above, _, _ = wildcard.rstrip("/").rpartition("/")
+        folders, others = list[str](), list[str]()
+        for start in dict.fromkeys((*self.tracer.bases, *self.tracer.around())):
+            around = self.tracer.folders_at(f"{folder}/{above}", [start])
+            names = self.tracer.matching("*", around[0]) if around else []
+            for name in names[: _MOST_SEEN + 1]:
+                found = self.tracer.folders_at(name, around)
+                (folders if found else others).append(f"{above}/{name}".lstrip("/"))
+                if (found and found != [f"{around[0]}/{name}"]) or len(names) > _MOST_SEEN:
+                    return [""]
+        kept = [one for one in folders if not GONE[ANY - 1].search(one)] or folders
+        return [*kept[:1], *(others[:1] if wildcard[-1] != "/" else ())]
 
     def _can_make(self, folder: str, start: str) -> bool:
         names = folder.split("/")
@@ -176,17 +202,21 @@ class LocalPaths(Struct, frozen=True):
         climbs = makes and "mv" in words and any(".." in word for word in words)
         found = _MOVES_FOUND.search(command)
         unpacks = command.count("tar ") > 1 or not command.count("tar ")
+        moved = _MOVED_INTO.search(command) if len(_MOVES_LINKS.findall(command)) == 1 else None
+        finds = partial(self._finds_link, unpacks=unpacks, into=moved[1] if moved else "")
         if (
             climbs
             or (moves and any(map(self._is_link, words)))
             or any(map(self._is_link, _MOVED_BY_CODE.findall(command)))
-            or (moves and any(self._finds_link(word, unpacks=unpacks) for word in words))
+            or (moves and any(map(finds, words)))
             or (found and _NEXT_COMMAND.search(command, found.end()) and self._has_link())
         ):
             raise PathError("it moves a link, which then may lead elsewhere")
 
-    def _finds_link(self, word: str, *, unpacks: bool) -> bool:
+    def _finds_link(self, word: str, *, unpacks: bool, into: str) -> bool:
         """Return whether a word's wildcards, or a folder of which all is taken, have such a link.
+
+        Not one that leads into the roots from the folder `into`, too.
 
         Raises:
             TooManyWaysError: it has too many alternatives in braces.
@@ -200,12 +230,20 @@ class LocalPaths(Struct, frozen=True):
             for one in ways
         )
         found = map(self.tracer.found_by_shell, filter(WILDCARD.search, wild))
-        return self.posix and any(map(self._climbs, chain.from_iterable(found)))
+        climbs = partial(self._climbs, into=into)
+        return self.posix and any(map(climbs, chain.from_iterable(found)))
 
-    def _climbs(self, path: str) -> bool:
-        """Return whether a link leads to a folder that is not below the one that it is in."""
+    def _climbs(self, path: str, *, into: str = "") -> bool:
+        """Return whether a link leads to a folder that is not below the one that it is in.
+
+        Nor is it one that roots have, from there and from the folder `into`.
+        """
         found, around = (self.tracer.folders_at(one) for one in (path, path.rpartition("/")[0]))
-        return bool(found and around) and not found[0].startswith(f"{around[0]}/")
+        if not (found and around) or found[0].startswith(f"{around[0]}/"):
+            return False
+        moved = self.tracer.folders_at(into) if into else []
+        shown = [normpath(f"{one}/{relpath(found[0], around[0])}") for one in moved]
+        return not shown or not all(map(self.tracer.is_open, (*found, *shown)))
 
     def _has_link(self) -> bool:
         """Return whether there is such a link below a root, as far as that is looked through."""

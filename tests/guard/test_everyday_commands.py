@@ -43,6 +43,14 @@ COMPUTED = [
     'tar czf x.tgz -C "$(git rev-parse --show-toplevel)" src; basename "$(realpath .)"',
     "x=src/a.py; ls $(dirname $x); git ls-files | xargs dirname | xargs ls",
     "pwd | sed 's,.*/,,'",
+    "pwd | sed 's,.*/,,' | xargs -I{} echo {}; pwd | awk -F/ '{print $NF}' | xargs mkdir -p",
+    "echo 'src tests' | tr ' ' '\\n' | while read -r d; do ls \"$d\"; done",
+    "echo v1.2 | sed 's/v//' | xargs npm version; printf '%s\\n' src/a.py b | xargs wc -l",
+    "{ echo '#!/bin/sh'; echo 'exec node dist/x.js'; } > build/run && chmod +x build/run",
+    "find . -name '*.py' -exec cp {} {}.bak ';' -exec sh -c 'echo $0; head -1 $0' {} ';'",
+    "python3 -c \"s='.'; r='src'; e='.py'; print(s.join(['a', 'b']), open(r + '/x' + e))\"",
+    "node -e \"const s='/', d='.'; console.log('a' + s + 'b', require('fs').readdirSync(d))\"",
+    "for f in $(ls -a src); do echo $f; done",
     'cd "$(git rev-parse --show-toplevel 2>/dev/null || pwd)" && cd "$(npm root)/.." && make',
     "grep -rn 'cd $DIR' src; ssh h 'cd $APP && git pull'",
     'SRC=src; cd "$SRC" && ls; cd - && cd $OLDPWD',
@@ -745,6 +753,8 @@ HANDED_ON_OUT = [
     "tmux new -d 'sh -c \"ls /\"'",
 ]
 TEXTS = [
+    "jest -t 'renders /home'; npx vitest run -t 'renders /home' 2>&1 | tail -30",
+    "psql -Atc 'select count(*) from users where a = 1'",
     "awk '$3 ~ /ERROR.*/ {print $1}' app.log | wc -l",
     "ps aux | awk '$11 !~ /node/ {print $2}' | xargs kill",
     "sed -i 's/^version = .*/version = \"1.2.3\"/' pyproject.toml && git diff",
@@ -1008,6 +1018,16 @@ TEXTS_OUT = [
     "printf 'cat ../private/x' > x.py && go test -exec 'sh x.py' ./...",
 ]
 ENTERED = [
+    "for d in */; do cd $d; make; cd ..; done",
+    'for d in */; do (cd "$d" && make); done; for d in */; do cd $d && npm test && cd ..; done',
+    "for d in src/s*/ build; do echo $d; done; cd src; for d in s*; do echo $d/x; done",
+    "cd src && python3 -c \"import sys; sys.path.insert(0, '..'); import a\"",
+    "cd src && python3 - <<'E'\nimport sys\nsys.path.append('..')\nopen(\"../a.txt\")\nE",
+    "cd src && node -e 'console.log(require(\"../package.json\").version)'",
+    "cp -a src/. build/; true",
+    "cp -r src/* build/ 2>/dev/null || true",
+    "mkdir -p build && mv src/* build/ && ls build",
+    "find src -name '*.ts' -not -path '*/x/*' | xargs grep -ln 'TODO' | head",
     "cd build && mv ../src/a.py . && cd .. && ls",
     "cd src && mv a.py ../build/ && ls ../build",
     'D=build; mkdir -p $D && cd "$D" && cmake ..',
@@ -1336,6 +1356,10 @@ WRITTEN_OUT = [
     "cd src && cat > x <<'EOF'\nhello\n EOF\nEOF\ncat ../leak",
 ]
 PRINTED = [
+    'IFS=: read -ra P <<< "$PATH"; for p in "${P[@]}"; do echo "$p"; done',
+    "echo \"$PATH\" | tr ':' '\\n' | while read -r p; do echo \"$p\"; done",
+    "ls -la | perl -lane 'print $F[8]'",
+    'echo "=== Testing /api/users ==="; curl -s localhost:3000/api/users',
     'ls -la | while read -r line; do echo "$line"; done',
     "ls -a | grep -v x | xargs -n 1 echo",
     'env | sort | while IFS= read -r l; do echo "$l"; done',

@@ -1,7 +1,7 @@
 from msgspec.structs import replace
 
 from hub.guard.arguments import escaped
-from hub.guard.rewriting import rewritten
+from hub.guard.judge import rewritten
 from hub.values import JsonObject
 from tests.kit.worlds import tool_call
 

@@ -6,18 +6,27 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase, translate
-from itertools import pairwise, product
+from itertools import dropwhile, pairwise, product
 from math import prod
 from typing import TypeAlias
 
 from hub.guard.budget import TooManyWaysError
-from hub.guard.text.emptiness import SETS_DEFAULT
+from hub.guard.text.emptiness import SET_BY_SHELL, SETS_DEFAULT
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
 from hub.guard.text.printed import told_by
 from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
+from hub.guard.text.sure_commands import BEHIND
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
 """A name and its value; with a `+` between, what is added to it."""
+_GIVES_OTHERWISE = re.compile(
+    r"\b(?:read|declare|typeset|unset|let|getopts|mapfile|readarray|printf -v|select)\b|\$\{\w+:?="
+)
+_IS_SET = re.compile(rf"_|(?:OLD)?PWD|{SET_BY_SHELL}", re.ASCII)
+FOLDER = re.compile(r"[\w./@][\w./@+-]*")
+_FOLDERS = re.compile(rf"{FOLDER.pattern}|(?:{FOLDER.pattern}/)?\*/?")
+MOST_VALUES = 16
+"""So many folders a variable may name that `cd` is followed to."""
 _PART = re.compile(r":(?!-) ?(-?\d{1,4}|)(?::(-?\d{1,4}))?", re.ASCII)
 _SLASH = re.compile(r"(?<!\\)/")
 _ELEMENT = re.compile(r"\[[^\]]*\]=")
@@ -99,6 +108,26 @@ def _varying_in(command: str) -> str:
     ]
     parts = (command[start:end] for start, end in pairwise((0, *starts, len(command))))
     return "".join(dict.fromkeys(part for part in parts if COMPUTES.search(part)))
+
+
+def folders_given(
+    command: str, commands: list[SimpleCommand], env: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return the values of the variables that only have names of folders, or `*/`, as values."""
+    values = dict[str, list[str]]()
+    for one in commands if not _GIVES_OTHERWISE.search(command) else ():
+        words = list(dropwhile(lambda word: word.raw in BEHIND, one.given))
+        texts = [word.text for word in words]
+        assigned = [of for of in map(_ASSIGNED.fullmatch, texts) if of]
+        given = [(of[1], of[3] if of.end(1) + 1 == of.start(3) else "") for of in assigned]
+        if texts[:1] == ["for"]:
+            found = (word.raw if "*" in word.text else word.text for word in words[3:])
+            given = [(texts[1], value) for value in found] or [(texts[-1], "")]
+        for name, value in given:
+            values.setdefault(name, []).append(value)
+    own = {name: of for name, of in values.items() if not (name in env or _IS_SET.fullmatch(name))}
+    few = {name: of for name, of in own.items() if len(of) <= MOST_VALUES}
+    return {name: of for name, of in few.items() if all(map(_FOLDERS.fullmatch, of))}
 
 
 def _joined_in(command: str, values: Mapping[str, Sequence[str]]) -> set[str]:
@@ -253,16 +282,13 @@ def _altered(value: str, how: str) -> str:
     return ""
 
 
-def _in_braces(name: str, names: set[str]) -> str:
-    return f"${{{name}}}" if name in names else ""
-
-
 def _told(texts: list[str], names: set[str]) -> list[str]:
     """Return the values that are known, each once: a variable that is not set in `names` is empty.
 
     What is computed is empty, too, but tells nothing if no name stands before it.
     """
-    plain = (VARIABLE.sub(lambda of: _in_braces(of[1] or of[2], names), text) for text in texts)
+    known = {name: f"${{{name}}}" for name in names}
+    plain = (VARIABLE.sub(lambda of: known.get(of[1] or of[2], ""), text) for text in texts)
     shown = (text if len(text) <= _LONGEST_VALUE else _ends_of(text) for text in plain)
     emptied = ((text, COMPUTED.sub("", text)) for text in shown)
     told = (new for old, new in emptied if new == old or new[:1] != "/")

@@ -9,14 +9,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from hub.guard.text.assignments import COMPUTES, with_assigned
-from hub.guard.text.expansion import (
-    NUMBER,
-    SEQUENCE,
-    VARIABLE,
-    constants_in,
-    defaulted,
-    with_folders_of_code,
-)
+from hub.guard.text.code import constants_in, with_folders_of_code
+from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
@@ -51,7 +45,7 @@ _ASSIGNMENT = re.compile(r"\w+=")
 _SEARCH_PATH = re.compile(r"([A-Z][A-Z_]*PATH=)[^:]*:(?!//)")
 _GLUED = re.compile(r"\$([A-Za-z_]\w*)(?=['\"\\]+\w)", re.ASCII)
 _LONG = 4096
-_PER_SIGN = 6
+_PER_SIGN = 16
 """The effort of taking a long command apart at each of these signs, several times over."""
 _SIGNS = "\n;&|()<>#'\"`$\\"
 _FINDS_HIDDEN = re.compile(r"dotglob|globdots|glob_dots|GLOBIGNORE", re.IGNORECASE)
@@ -59,12 +53,12 @@ _FINDS_ANY_CASE = re.compile(r"no_?case_?glob", re.IGNORECASE)
 _LEADING_STAR = re.compile(r"(?<![^\s/'\"=,{(])\*+")
 _BESIDE_WILD = re.compile(r"[A-Za-z](?=[^\s/;&|]*[*?\[])|(?<=[*?\]])[A-Za-z]+")
 _IN_WORD = re.compile(r"(?:(?<=[\w./])|(?<=[\w./]['\"]))(?:\$\([^()`]*\)|`[^`]*`)")
-"""What a shell computes behind the start of a word."""
+"""What a shell computes behind the start of a word, and may be nothing: `l$(x)s`."""
 _SUM = re.compile(r"\$\(\([^()]*(?:\([^()]*\)[^()]*)*\)\)|\$\[[^\[\]]*\]")
 _INNER_SHELL = re.compile(
     r"sh|su|eval|\$|watch|tmux|scr|parallel|entr|nodemon|conc|hyper|flock|xterm|expect|unbuf|exec|run"
     r"|command|cmd|alias|npx|npm|env|program|trap|COMMAND|PAGER|EDITOR|xargs|system|popen|spawn"
-    r"|call|check_|output|(?<![\w.-])\.(?=\s)|\./"
+    r"|call|check_|output|\||(?<![\w.-])\.(?=\s)|\./"
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
@@ -217,7 +211,8 @@ def _judged_words(
         is_device = _DEVICE.fullmatch(text.rpartition("=")[2]) or text in _STREAMS
         # An empty word names nothing.
         if text and not (is_device or (is_run and is_program(text))):
-            is_wild = expands(word.raw) if context.takes_pattern(text) else _has_wildcard(text)
+            # A pattern in quotes is not looked for by a shell.
+            is_wild = expands(word.raw) if context.takes_pattern(text) else bool(_WILD.search(text))
             is_wild = is_wild and finds
             creates = ">" in word.operator or context.creates_file(text)
             is_last = word is command.words[-1] and command.after == ")"
@@ -281,7 +276,9 @@ def _with_arguments(scripts: list[Script]) -> Iterator[str]:
         for n, word in enumerate(words[:-2]):
             is_script = "$" in words[n + 1] and _COMMAND_OPTION.fullmatch(word) is not None
             if is_script and any(map(_SHELL.fullmatch, words[:n])):
-                yield f"set -- {' '.join(map(_quote, words[n + 2 :]))}\n{words[n + 1]}"
+                # What `find` puts in may be the folder that it starts in.
+                given = (_quote(word.replace("{}", ".")) for word in words[n + 2 :])
+                yield f"set -- {' '.join(given)}\n{words[n + 1]}"
                 break  # the others are arguments of this one
 
 
@@ -292,15 +289,6 @@ def _words_and_ends(scripts: list[Script]) -> Iterator[str | None]:
             if one.before not in {"(", ")", "`"}:
                 yield None
             yield from (word.text for word in one.given)
-
-
-def _uncomputed(command: str) -> str:
-    """Return a command without the `$(...)` inside its words, which may be nothing: `l$(x)s`."""
-    return _IN_WORD.sub("", command) if "$(" in command or "`" in command else command
-
-
-def _has_wildcard(word: str) -> bool:
-    return _WILD.search(word) is not None
 
 
 def words_in(spellings: Mapping[str, list[Script]], *, starts: bool) -> dict[str, ShellWord]:
@@ -341,7 +329,7 @@ def spellings_of(command: str, reader: Reader) -> Iterator[str]:
     ways = (command, without_remarks(command), _ODD_SPACE.sub("_", command))
     remarked = dict.fromkeys(ways) if posix else ()
     computed = dict.fromkeys(
-        form for one in remarked for form in (one, _uncomputed(one), _SUM.sub(NUMBER, one))
+        form for one in remarked for form in (one, _IN_WORD.sub("", one), _SUM.sub(NUMBER, one))
     )
     assigned = dict.fromkeys(
         form for one in computed for form in (one, *with_assigned(one, reader.env))

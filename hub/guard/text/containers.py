@@ -30,8 +30,8 @@ _WHOLE_DISK = re.compile(
 )
 _WHOLE_DISK_AS_ARGUMENT = re.compile(r"/[/.]*:/\S*")
 _CAN_START = re.compile(r"docker|podman|nerdctl|kubectl")
-_HAS_SIGN = re.compile(r"[:=$`]")
-"""Each mount has one of these, or comes from a variable or a command."""
+_HAS_SIGN = re.compile(r"[:=\\]")
+"""Each mount has one of these, unless the environment has it."""
 _CAN_MOUNT = re.compile(r"[vB$]|mount|bind|src|source", re.I)
 _OPTION = re.compile(r"-[ditPqT]*[vB]|--volume|--mount|--bind")
 """An option whose value, the next word, is what a container mounts."""
@@ -45,13 +45,13 @@ _PLAIN_VOLUME = re.compile(r"/[/.]*:/\w[\w./-]+(?::\w+)?")
 _SOURCE = re.compile(r"(?:^|[,\"'])\s*(?:src|source)\s*=\s*[\"']?/[/.*?]*(?=[,\s\"']|$)", re.I)
 _COMPUTED = re.compile(r"\$\([^()`]*\)|`[^`]*`")
 _VARYING = re.compile(r"[$`]|\{\}")
-_ODD = re.compile(r"[^\w./:=,-]", re.ASCII)
+_ODD = re.compile(r"[^\w./:=, -]", re.ASCII)
 _EMPTY = re.compile(r"\d?|(?:\$(?:\w+|[@*#?!-]|\{[^{}]*\}))+")
 """A stream's number, which goes to the shell (`-v 2>x /:/y`), or variables that may be empty."""
 _DEPTH = 3
 """So deep are shells in shells: `sh -c "sh -c 'docker run ...'"`."""
 _READ = 50
-_CHARACTERS = 64
+_CHARACTERS, _LONG = 64, 256
 """The effort of reading a word, and how many characters of a command take one unit of it."""
 _ENGINE = (
     r"(?:(?:do|then|sudo|time) )*(?:docker(?:-compose)?|podman|nerdctl)"
@@ -126,10 +126,11 @@ def mounts_whole_disk(command: str, reader: Reader, effort: Meter, depth: int = 
     """
     if _WHOLE_DISK_AS_ARGUMENT.fullmatch(command) or _WHOLE_DISK.search(command):
         return True
-    if " " in command and not (_HAS_SIGN.search(command) and _CAN_MOUNT.search(command)):
+    has_sign = _HAS_SIGN.search(command) or any("/:" in value for value in reader.env.values())
+    if " " in command and not (has_sign and _CAN_MOUNT.search(command)):
         return False
     spellings = (one for text in _forms_of(command) for one in spellings_of(text, reader))
-    return any(_Mounts(one, reader, effort, depth).found() for one in dict.fromkeys(spellings))
+    return any(_has_mount(one, reader, effort, depth) for one in dict.fromkeys(spellings))
 
 
 def _forms_of(command: str) -> list[str]:
@@ -142,73 +143,30 @@ def _forms_of(command: str) -> list[str]:
     return forms
 
 
-class _Mounts:
-    """Looks for a mount of the whole disk among the words of a command."""
-
-    def __init__(self, command: str, reader: Reader, effort: Meter, depth: int) -> None:
-        effort.spend(len(command) // _CHARACTERS)
-        self._words = words_at_each_sign(command)
-        self._reader = reader
-        self._effort = effort
-        self._depth = depth
-        self._known: dict[str, list[str]] = {}
-
-    def found(self) -> bool:
-        before, mounted = "", list[str]()
-        for word in self._words:
-            if self._is_inner(word) or self._is_glued(word):
+def _has_mount(command: str, reader: Reader, effort: Meter, depth: int) -> bool:
+    """Return whether a word mounts the whole disk, alone or behind the one before it."""
+    effort.spend(len(command) // _CHARACTERS)
+    words, before = words_at_each_sign(command), ""
+    is_named = any(map(_PLAIN_VOLUME.fullmatch, words))  # perhaps in a variable: `for x in /:/y`
+    is_alone = len(words) == 1
+    words += ["$"] if "xargs" in words else []  # what it adds is not known
+    for word in words:
+        is_inner = depth > 0 and any(map(str.isspace, word))
+        if is_inner and mounts_whole_disk(word, reader, effort, depth - 1):
+            return True
+        known = VARIABLE.sub(lambda of: reader.env.get(of[1] or of[2], of[0]), word)
+        varies = is_named and _VARYING.search(known) is not None
+        can_be = "$" in word or ("/" in word and (":" in word or "=" in word))
+        pairs = (f"{before} {word}",) if _CAN_MOUNT.search(before) and len(before) < _LONG else ()
+        for text in (word, *pairs) if can_be else ():
+            forms = _read(text, reader) if _ODD.search(text) else [text]
+            effort.spend(_READ * (len(forms) - 1))
+            starts = ((one, _BEFORE_VALUE.match(one)) for one in forms)
+            values = [one[of.end() :] if of else one for one, of in starts if of or is_alone]
+            if values and (varies or any(_is_whole(value, word) for value in values)):
                 return True
-            if before and self._is_option(before):
-                mounted.append(word)
-            before = before if _EMPTY.fullmatch(word) else word
-        if len(self._words) == 1:
-            mounted += self._words
-        if before and "xargs" in self._words and self._is_option(before):
-            mounted.append("$")  # what it adds is not known
-        return any(map(self._is_whole_disk, mounted)) or self._is_in_variable(mounted)
-
-    def _is_inner(self, word: str) -> bool:
-        """Return whether a quoted word is a command that mounts the whole disk."""
-        if not self._depth or not any(map(str.isspace, word)):
-            return False
-        return mounts_whole_disk(word, self._reader, self._effort, self._depth - 1)
-
-    def _is_option(self, word: str) -> bool:
-        if not _ODD.search(word):
-            return _OPTION.fullmatch(word) is not None
-        can_be = _CAN_MOUNT.search(word) is not None
-        return can_be and any(map(_OPTION.fullmatch, self._readings_of(word)))
-
-    def _is_glued(self, word: str) -> bool:
-        if not ("$" in word or ("/" in word and (":" in word or "=" in word))):
-            return False
-        if "{" in word and self._is_option(word) and self._is_whole_disk(word):
-            return True  # `{-v,/:/x}`
-        starts = ((one, _BEFORE_VALUE.match(one)) for one in self._readings_of(word))
-        values = [one[start.end() :] for one, start in starts if start is not None]
-        return any(_is_whole(value, word) for value in values)
-
-    def _is_whole_disk(self, word: str) -> bool:
-        return any(_is_whole(one, word) for one in self._readings_of(word))
-
-    def _is_in_variable(self, mounted: list[str]) -> bool:
-        """Return whether what is mounted may come from another word: `for x in /:/y; do ... $x`."""
-        varies = any(map(self._varies, mounted))
-        return varies and any(map(_PLAIN_VOLUME.fullmatch, self._words))
-
-    def _varies(self, word: str) -> bool:
-        """Return whether a word has variables that are not known here, or something computed."""
-        known = VARIABLE.sub(lambda of: self._reader.env.get(of[1] or of[2], of[0]), word)
-        return _VARYING.search(known) is not None
-
-    def _readings_of(self, word: str) -> list[str]:
-        if not _ODD.search(word):
-            return [word]
-        known = self._known.get(word)
-        if known is None:
-            known = self._known[word] = _read(word, self._reader)
-            self._effort.spend(_READ * len(known))
-        return known
+        before = before if _EMPTY.fullmatch(word) else word
+    return False
 
 
 def _read(word: str, reader: Reader) -> list[str]:
@@ -219,6 +177,7 @@ def _read(word: str, reader: Reader) -> list[str]:
             raise
         forms = [word]
     whole = replace(reader, whole=True)
+    forms += [" ".join(forms[1:])] if len(forms) > 1 else []  # `{-v,/:/x}`
     return [text for form in forms for text in (form, *readings(form, whole))]
 
 

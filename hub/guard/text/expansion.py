@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import TypeAlias
 
 from hub.guard.budget import MAX_WAYS, TooManyWaysError
 from hub.guard.text.emptiness import with_homes
-from hub.guard.text.printed import decoded, with_printed
+from hub.guard.text.printed import with_printed
 
 VARIABLE = re.compile(r"\$(?:([A-Za-z_]\w*)|\{(\w+)\})", re.ASCII)
 _DEFAULT = re.compile(r"\$\{(\w+)(:?[-=+?])((?:[^$}]|\$\{[^{}]*\}|\$(?!\{))*)\}", re.ASCII)
@@ -68,6 +66,7 @@ _INSTALLED = re.compile(
     re.ASCII,
 )
 """Where a program is installed, as in `JAVA_HOME=/usr/lib/jvm/x ./gradlew build`."""
+_MOST_INSTALLED = 6
 _READS_VARIABLES = re.compile(
     r"xargs|parallel|printenv|\b(?:read|eval|declare|set(?! -[eux])|compgen|system)\b|\$[({!'\"$]|`"
     r"|\\[$0-7x]|'[^'\n]{0,512}\$|sh +-\w*c\b|\| *\w*sh\b|environ|getenv|process\W{1,4}env|ENV"
@@ -86,27 +85,6 @@ _RUNS_ABOVE = re.compile(
 """`find` that runs a program in the folder above the one that it searches."""
 _ABOVE_IN_CODE = re.compile(r"(?:(?<=[\s(+,=.]['\"`])|(?<=\(\)\})|%s)/\.\.(?=[/'\"`])")
 """What code adds to the path of a folder: `os.getcwd() + "/.."`, `f"{os.getcwd()}/.."`."""
-_CODE = re.compile(
-    r"\b(?:python[\d.]*|node|bun|perl|ruby|php)(?: -[\w=]+)*"
-    r" (?:(?:-\w*[ceEpr]\w*|--eval|--print)[ =]?['\"a-z]|-? ?<<)|\b[gm]?awk |\bsqlite3 "
-)
-"""The start of code that an interpreter runs."""
-_FOLDERS_IN_CODE = (
-    (
-        re.compile(r"(?<=[.(\[{'\"])HOME\b|(?:Path|Dir)\.home\b|\b(?:homedir|getpw(?:uid|nam))\b"),
-        " ~/ ",
-    ),
-    (
-        re.compile(
-            # Not `Path("a/b").resolve().parent`.
-            r"\bos(?:\.path)?\.pardir\b|\bupdir\b|(?:cwd|\((?:['\"]\.?['\"])?\)\.(?:resolve|absolute))\(\)\)?\.parents?\b"
-            r"|\bdirname\((?:\w+\.)*(?:abspath|realpath|resolve)\((['\"])\.?\1\)"
-            r"|\b(?:dirname|split)\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
-        ),
-        " ../ ",
-    ),
-)
-"""What code has for the user's home, and for the folder above the one that it runs in."""
 _BREAKS_LINE = re.compile(r"(\$\{[^{}]*\})|%[nt](?=\.\./|[/~]\w)")
 """What ends a word in a format, as in `date +%t../x`; variables (group 1) are passed over."""
 _MATCHES = re.compile(r"(?<=\s)=~(?=\s)")
@@ -146,132 +124,13 @@ def _without_own_values(command: str) -> str:
     if "$" in command:
         command = _SAME_VALUE.sub(r"\1", command)
     if not _READS_VARIABLES.search(command):
-        for _, assigned, _ in _INSTALLED.findall(command)[:_MOST_FOLDS]:
+        for _, assigned, _ in _INSTALLED.findall(command)[:_MOST_INSTALLED]:
             name = assigned.partition("=")[0]
             # Only `$JAVA_HOME/bin` in a `PATH` leads nowhere else.
             rest = command.replace(assigned, "", 1)
             rest = re.sub(rf"(PATH=\"?)\${name}/bin:", r"\1", rest)
             command = command if name in rest else rest
     return command
-
-
-def with_folders_of_code(command: str) -> str:
-    """Return a command with `~` and `..` for the names that code in it has for these folders."""
-    code = _CODE.search(command)
-    if code is not None and (code[0][-4:] != "awk " or "ENVIRON" in command):
-        start, lines = command[: code.start()], command[code.start() :]
-        for named, folder in _FOLDERS_IN_CODE:
-            lines = named.sub(folder, lines)
-        command = start + lines
-    return command
-
-
-def constants_in(command: str, texts: Iterable[str]) -> Iterator[str]:
-    """Yield, each once, what code puts together of constants: `..` for `'.' * 2`, `chr(46)`.
-
-    `texts` are the words and lines of `command` that may be code.
-    """
-    if not _CODE.search(command):
-        return
-    waiting, found = list(dict.fromkeys(texts)), dict[str, None]()
-    for text in waiting:  # grows in the loop
-        found |= {"/": None} if _TOP_IN_CODE.search(text.replace("\\", "")) else {}
-        code = _ANY_TEXT.sub(r"'\2'", text) if _MAY_JOIN.search(text) else ""
-        for _ in range(_MOST_FOLDS if code else 0):
-            before = code
-            for pattern, value_of in _FOLDS:
-                code = pattern.sub(partial(_folded, value_of=value_of, found=found), code)
-            if code == before:
-                break
-        encoded = ((of[1], "hex" in of[0]) for of in _ENCODED.finditer(text))
-        plain = [one for of, is_hex in encoded if (one := decoded(of, is_hex=is_hex))]
-        found |= dict.fromkeys(plain)
-        waiting += plain if len(waiting) < _MOST_DECODED else ()
-    yield from filter(None, found)
-
-
-_ValueOf: TypeAlias = Callable[[re.Match[str]], str]
-
-
-def _folded(code: re.Match[str], value_of: _ValueOf, found: dict[str, None]) -> str:
-    value = value_of(code)
-    if value == code[0] or len(value) > _LONGEST_CONSTANT or "'" in value or "\n" in value:
-        return code[0]
-    found[value] = None
-    return f"'{value}'"
-
-
-def _of_numbers(code: re.Match[str]) -> str:
-    return "".join(chr(int(number, 0)) for number in _NUMBERS.findall(code[1]))
-
-
-def _joined(code: re.Match[str]) -> str:
-    between, *texts = _TEXTS.findall(code[0])
-    if code[0][0] == "[":  # `[...].join('')`, where the sign between them is the last
-        *texts, between = _TEXTS.findall(code[0].replace(".join()", ".join(',')"))
-    return between.join(texts)
-
-
-def _filled(code: re.Match[str]) -> str:
-    form, *given = _TEXTS.findall(code[0])
-    rest = iter(given)
-    return _PLACE.sub(lambda of: given[int(of[1]) % len(given)] if of[1] else next(rest, ""), form)
-
-
-def _added(code: re.Match[str]) -> str:
-    texts = _TEXTS.findall(code[0])
-    return "".join(texts) if len(texts) > 1 else code[0]
-
-
-_ANY_TEXT = re.compile(r"(?:\b[bruf]{1,2})?(['\"`])((?:(?!\1)[^'\"`\\\n]){0,128})\1")
-_T, _TEXTS = r"'[^'\n]{0,128}'", re.compile(r"'([^'\n]{0,128})'")
-_N, _NUMBERS = r"(?:0x[0-9a-fA-F]{1,4}|[1-9]\d{0,3})", re.compile(r"0x[0-9a-fA-F]+|\d+")
-_LISTED = rf"{_T}(?:\s*,\s*{_T}){{0,32}}\s*"
-_PLACE = re.compile(r"%[sc]|\{(\d?)\}")
-_MOST_FOLDS, _MOST_DECODED, _LONGEST_CONSTANT = 6, 16, 256
-_FOLDS: tuple[tuple[re.Pattern[str], _ValueOf], ...] = (
-    (
-        re.compile(
-            r"\b(?:chr|char|fromCharCode|fromCodePoint|bytes|bytearray)\(\s*\[?"
-            rf"({_N}(?:\s*,\s*{_N}){{0,64}})\]?\s*\)",
-            re.IGNORECASE,
-        ),
-        _of_numbers,
-    ),
-    (
-        re.compile(r"'([^'\n]{0,128})'\s*(?:\*|\bx\b|\.repeat\()\s*([1-9])\b\)?"),
-        lambda of: of[1] * int(of[2]),
-    ),
-    (
-        re.compile(r"'([^'\n]{0,128})'\[::-1\]|\breverse\b[\s(]{0,9}'([^'\n]{0,128})'"),
-        lambda of: (of[1] or of[2] or "")[::-1],
-    ),
-    (
-        re.compile(
-            rf"{_T}\.join\([\[(]\s*{_LISTED}[\])]\)|\bjoin\(\s*{_LISTED}\)"
-            rf"|\[\s*{_LISTED}\]\.join\((?:{_T})?\)"
-        ),
-        _joined,
-    ),
-    (re.compile(rf"{_T}(?:\s*%\s*\(?\s*{_T}|\.format\(\s*{_LISTED}\))"), _filled),
-    # One text alone is passed over, so that none starts at the end of another.
-    (re.compile(rf"{_T}(?:\s*(?:[+.]|\|\||\.concat\()?\s*{_T}){{0,32}}"), _added),
-)
-"""How code puts a text together of others, which all are in single quotes here."""
-_ENCODED = re.compile(
-    r"(?:b64decode|atob|decode_base64|base64_decode|fromhex|unhexlify|hex2bin|Buffer\.from)"
-    r"\(\s*b?['\"]([\w+/=-]{2,4096})['\"](?:\s*,\s*['\"](?:base64|hex))?"
-)
-_MAY_JOIN = re.compile(r"['\"`]|\(\s*\[?\s*\d")
-_SPELLED_TOP = r"(?:os(?:\.path)?\.sep\b|path\.sep\b|[frb]?(['\"])/[/.]*(?:\*\*?)?\1)"
-_TOP_IN_CODE = re.compile(
-    r"\b(?:open|listdir|scandir|chdir|walk|i?glob(?:Sync|iterator)?|readdir\w*|opendir\w*|Path|rmtree"
-    rf"|copytree|children|entries|each_child|foreach|readFile\w*|Deno\.\w+)[(\s]\s*(?:\w+\s*,\s*)?{_SPELLED_TOP}"
-    r"|\b(?:run|call|check_\w+|\w*popen|spawn\w*|exec\w*|system)\([^)]{0,256}['\"]/[/.]*['\"]"
-    r"|[(=,\[]\s*(?:os(?:\.path)?|path)\.sep\s*\+|cwd\(\)\)?\.(?:root|anchor)\b",
-    re.IGNORECASE,
-)
-"""What code has for the top folder, where it opens that: `listdir(os.sep)`, `Path('/')`."""
 
 
 def with_variables(text: str, env: Mapping[str, str], *, as_shell: bool) -> Iterable[str]:
@@ -335,11 +194,7 @@ def alternatives_in(text: str) -> list[str]:
 
 def with_climbs(text: str) -> str:
     """Return a text with `..` for its wildcards that match that: `.?`, `.[.]`."""
-    return _WILD_DOTS.sub(_dots_of, text)
-
-
-def _dots_of(wildcard: re.Match[str]) -> str:
-    return ".." if fnmatchcase("..", plainly(wildcard[0])) else wildcard[0]
+    return _WILD_DOTS.sub(lambda of: ".." if fnmatchcase("..", plainly(of[0])) else of[0], text)
 
 
 def plainly(wildcard: str) -> str:

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import dropwhile
 from posixpath import normpath
 
-from hub.guard.text.emptiness import ERRORS, NAME_OF_ROOT, UNSURE
-from hub.guard.text.shell import Script, SimpleCommand, without_quotes
+from hub.guard.text.code import changed_by, run_by_code
+from hub.guard.text.emptiness import NAME_OF_ROOT, UNSURE
+from hub.guard.text.shell import CommandWord, Script, SimpleCommand, parsed
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
 _LONGEST = 512
 _MOST_DEEP = 8
 _IN_A_ROOT = {
-    "pwd": "$PWD",
-    "pwd -L": "$PWD",
-    "pwd -P": "$PWD",
     "git rev-parse --show-toplevel": "$PWD",
     "git rev-parse --absolute-git-dir": f"$PWD{UNSURE}.git",
     "git rev-parse --git-dir": f".{UNSURE}.git",
@@ -28,28 +25,30 @@ _IN_A_ROOT = {
     ":": "",
 }
 """What these print in a root. In a folder below one, some print that of a folder above."""
-_CD_AND_PWD = re.compile(r"cd (?:-- )?([^\s;&|]+) *(?:&&|;) *pwd(?: -[LP])?")
-_WORDS = re.compile(r"(?:[\w./:@%+=~$#{}\[\] -]|\"[^\"\\`;&|<>()\s]*\"|'[^'$\\;&|<>()\s]*')*")
-_OUTSIDE_QUOTES = r"(?=(?:[^'\"]|'[^']*'|\"[^\"]*\")*\Z)"
-_EITHER, _PIPE = (re.compile(rf"{sign}{_OUTSIDE_QUOTES}") for sign in (r"\|\|", r"\|"))
+_KNOWN = re.compile(
+    r"\s*(?:(?:cd|pwd|git|npm|true|echo|printf|printenv|ls|dirname|basename|realpath|readlink|date|rev"
+    r"|tr|base64|xxd|cut|tail|sed)\b|:?\s*\Z)"
+)
+_SAFE = re.compile(r"[\w./:@%+=~$#{}\[\] ,-]*")
+"""What may stand in a command in place of the `$(...)` that prints it."""
 _LIKE_DIRNAME = re.compile(
-    r"""xargs dirname(?: --)?|sed (?:-[Er] )?['"]s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1['"]"""
+    r"xargs dirname(?: --)?|sed (?:-[Er] )?s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1"
 )
-_CHANGES = re.compile(
-    r"(?P<reversed>rev)|base64 (?:-d|-D|--decode)(?P<base64>)|(?P<hex>xxd (?:-r -p|-p -r|-rp))"
-    r"|tr (['\"]?)(?P<from>[^\s'\"\\\[-]+)\4 (['\"]?)(?P<to>[^\s'\"\\\[-]+|/)\6"
-    r"|tr -d (['\"]?)(?P<gone>[^\s'\"\\\[-]+)\8|cut -[bc] ?(?P<start>[1-9]\d{0,3})-"
-    r"|sed (?:-[Er] )?(['\"]?)s(.)(?P<old>[\w /:@,=-]+)\12(?P<new>[\w ./:@,=-]*)\12(?P<all>g?)\11"
+_SAME = re.compile(r"(?:head|tail)(?: -n)? ?-?1|cat|sort|uniq|xargs|tr -d \\?n")
+_SELECTS = re.compile(
+    r"(?:grep|head|tail|cat|sort|uniq|tee|wc|basename|xargs)\b|sed ['\"]?s(.)\.\*\\?/\1\1"
+    r"|awk -F ?['\"]?/['\"]? '\{ ?print \$NF ?\}'"
 )
-"""A filter that makes of a text another one that is known."""
+"""Programs that print whole lines of what they read, or the last name of a path."""
 _UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
 _NO_PATH = re.compile(r"[^\w./:@%+=~-]")
 _OPENS_PRINTED = re.compile(
-    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs(?!(?: -\w+| \d+)* (?:echo|printf)\b)|parallel"
-    r"|(?:[akz]|ba|da|fi)?sh|source|\.|while|read|mapfile|python[\d.]*|node|perl|ruby|php)(?![\w.-])"
+    r"\s*(?:sudo )?(?:\w+=\S* )*(?:xargs(?!(?: -[\w{}%]+| \d+)* (?:echo|printf)\b)|parallel"
+    r"|(?:[akz]|ba|da|fi)?sh|source|\.|while|read|mapfile)(?![\w.-])"
+    r"|(?:python[\d.]*|node|perl|ruby|php)(?:(?: -)?\Z"
+    r"|\b.*(?:open|dir|exec|system|glob|walk|Path|File|<))"
 )
 """What may open the words of a text, or run it."""
-_ONE_TEXT = re.compile(r"echo (['\"])([^'\"$`\\]*)\1")
 _ONLY_PRINTS = re.compile(
     r"[;\n]\s*do\s+(?:echo|printf) [^;|&<>`()\n*?\[{~]{0,512}[;\n]\s*done\s*(?:\Z|&&|[;\n]\s*\w)"
 )
@@ -58,19 +57,11 @@ _PRINTS_FOLDERS = re.compile(
     r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
 )
 """Prints `..`, or the variable `HOME` with the others."""
-_FROM_TEXT = re.compile(
-    r"(?<![^\s;&|($`])((?:rev|tr|base64|xxd|cut|sed)(?: [^|;&<>()`\n]{0,64})?) ?<<< ?"
-    r"('[^']{0,512}'|\"[^\"$`]{0,512}\"|[\w./:@%+=-]{1,512})"
-)
-"""A filter of a text, which `echo` could print."""
-_FROM_PRINTED = re.compile(r"(?<![\w.-])((?:(?:[akz]|ba|da)?sh|source|\.) )<\(")
-_DATE = re.compile(r" *date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+| (['\"])\+[%\w:-]+\1)? *", re.ASCII)
-_SAME = re.compile(r"(?:head|tail) (?:-n ?)?-?1|cat|sort|uniq|xargs|tr -d ['\"]?\\n['\"]?")
+_DATE = re.compile(r"date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+)?", re.ASCII)
 _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
 _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
 """A variable that is set to a text that is known, but for one variable at its start."""
 _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})", re.ASCII)
-_QUOTED_VARIABLE = re.compile(rf'"{_VARIABLE.pattern}"', re.ASCII)
 _MAY_FAIL = re.compile(r"[$(` ]*(?:git|npm|cd|realpath|readlink)\b")
 """A command that is known, and prints nothing where it fails."""
 _GOES_ON = re.compile(r"[\"']?[\w./$~]")
@@ -82,12 +73,6 @@ _SET_TO_UNKNOWN = re.compile(
 """A variable that is set to what a program may print."""
 _BEFORE_CLIMB = r"(?=[\"']?/\.\.(?![\w.]))"
 _CLIMBING = re.compile(rf"{_VARIABLE.pattern}{_BEFORE_CLIMB}", re.ASCII)
-_PIPED = re.compile(
-    r"(?<![^\s;&|(\"'])(?:pwd|echo|printf|dirname|realpath|readlink|git rev-parse|npm prefix|ls|env"
-    rf"|printenv)(?![\w-])(?:[^|;&()`\n]|(?<!\|)\|(?!\|)){{0,{_LONGEST}}}(?=\|)"
-    rf"[^;&()`\n]{{0,{_LONGEST}}}"
-)
-"""A command whose words pipes may hand to others."""
 _XARGS = re.compile(r"\bxargs\b[^|;&\n]*? (?:-I *|--replace=)['\"]?([^\s'\"]+)")
 """The mark for what `xargs` puts into its command."""
 _CLIMBS = re.compile(
@@ -95,15 +80,10 @@ _CLIMBS = re.compile(
 )
 """What a program prints or finds, before a `..`: `$(git describe)/..`, `find . -exec ls {}/..`."""
 
+_HERE = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
 _PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
-_RUN_BY_CODE = re.compile(
-    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
-    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
-    re.IGNORECASE,
-)
-"""What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
 _SUBSTITUTES = re.compile(
     r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
 )
@@ -117,28 +97,26 @@ def with_printed(command: str) -> str:
     What is not known is `.` before a `..`, and so is the mark of `xargs -I` that begins a word,
     since it may be the folder that the command runs in.
     """
-    held = dict[str, str]()
-    if "<" in command:
-        command = _FROM_PRINTED.sub(r"\1$(", _FROM_TEXT.sub(r"echo \2 | \1", command))
     for _ in range(_MOST_DEEP):
         held = _held_in(command)
         before, command = command, _INNERMOST.sub(partial(_in_place, held=held), command)
         if command == before:
             break
-    if marks := {re.escape(mark) for mark in _XARGS.findall(command)}:
+    found = ["{}"] if "find" in command else list[str]()
+    if marks := {*map(re.escape, (*found, *_XARGS.findall(command)))}:
         # As a name with more behind it, the mark may be that of the folder itself.
         part = rf"(?:{'|'.join(marks)}|\.)"
         word = re.compile(rf"(?<![^\s'\"])(?:{part}+(?=/)|{part}{{2,}}(?=[\s'\"]|\Z))")
         one = re.compile("|".join(marks))
         command = word.sub(lambda of: one.sub(".", of[0]), command)
-    command = _CLIMBS.sub(".", _PIPED.sub(partial(_handed_on, held=held), command))
+    command = _CLIMBS.sub(".", command)
     unknown = {*_SET_TO_UNKNOWN.findall(command)}
     return _CLIMBING.sub(lambda of: "." if (of[1] or of[2]) in unknown else of[0], command)
 
 
 def _held_in(command: str) -> dict[str, str]:
     """Return the value of each variable that surely has one; itself if it has several."""
-    held = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
+    held = dict(_HERE)
     for name, _, value in _HELD.findall(command):
         held[name] = value if held.get(name, value) == value else f"${name}"
     return held
@@ -146,7 +124,8 @@ def _held_in(command: str) -> dict[str, str]:
 
 def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     printed = _printed(substitution[substitution.lastindex or 0], held)
-    if printed is None:
+    rest = substitution.string[substitution.end() :][:_LONGEST]
+    if printed is None or (printed == ". .." and _ONLY_PRINTS.match(rest)):
         return substitution[0]
     goes_on = _GOES_ON.match(substitution.string, substitution.end()) is not None
     is_found = UNSURE in printed and printed != NAME_OF_ROOT
@@ -156,109 +135,85 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     return substitution[0] if goes_on and may_fail and not climbs else printed
 
 
-def _handed_on(pipe: re.Match[str], held: Mapping[str, str]) -> str:
-    """Return a pipe of commands, with the path before it that its first ones hand on to others."""
-    first, *others = _PIPE.split(pipe[0])
-    printed = _of_one(_ONE_TEXT.sub(r"echo \2", first.replace("%s\\n", "%s")), held) or ""
-    given = "" if first.lstrip()[:8] == "printenv" else printed
-    if _ONLY_PRINTS.match(pipe.string, pipe.end()):
-        others = [one for one in others if "while" not in one]
-    if any(map(_OPENS_PRINTED.match, others)) and _PRINTS_FOLDERS.match(first.strip()):
-        printed = "~" if "env" in first else ".."
-    for other in others:
-        filtered = _filtered(printed, other.strip(), held)
-        is_opened = filtered is None and _OPENS_PRINTED.match(other) is not None
-        if _is_above(printed) and (is_opened or not _PRINTS_FOLDERS.match(first.strip())):
-            return f"{printed} | {pipe[0]}"
-        if is_opened and printed != given:
-            return f"{printed} | {pipe[0]}"
-        printed = printed if filtered is None else filtered
-    return f"{printed} | {pipe[0]}" if _is_above(printed) and printed != given else pipe[0]
-
-
-def _is_above(printed: str) -> bool:
-    return printed == ".." or normpath(printed.replace("$PWD", ".")).startswith("..")
-
-
-def _filtered(printed: str, command: str, held: Mapping[str, str]) -> str | None:
-    """Return what a filter makes of what is printed; None if that is not known."""
-    if _LIKE_DIRNAME.fullmatch(command):
-        return _parent(printed, held)
-    if _SAME.fullmatch(command):
-        return printed
-    changed = _CHANGES.fullmatch(command) if not _UNKNOWN.search(printed) else None
-    if changed is None:
-        return None
-    plain = _changed(printed, {name: of for name, of in changed.groupdict().items() if of})
-    return None if plain is None else " ".join(_NO_PATH.sub(" ", plain).split())
-
-
-def _changed(printed: str, how: Mapping[str, str]) -> str | None:
-    if "old" in how:  # without the signs of a pattern
-        number = 0 if "all" in how else 1
-        return printed.replace(how["old"], how.get("new", ""), number or -1)
-    if "from" in how:
-        signs, to = how["from"], how.get("to", "")
-        return printed.translate({ord(x): to[min(n, len(to) - 1)] for n, x in enumerate(signs)})
-    if "gone" in how:
-        return printed.translate(dict.fromkeys(map(ord, how["gone"])))
-    if "start" in how:
-        return printed[int(how["start"]) - 1 :]
-    if "reversed" in how:
-        return printed[::-1]
-    return decoded(printed, is_hex="hex" in how)
-
-
-def decoded(text: str, *, is_hex: bool) -> str | None:
-    """Return what a text says in base64, or in hexadecimal digits; None if it is none."""
-    try:
-        raw = bytes.fromhex(text) if is_hex else b64decode(text + "==")
-    except ValueError:
-        return None
-    return raw.decode("utf-8", "replace")
-
-
 def _printed(command: str, held: Mapping[str, str]) -> str | None:
-    """Return what a command prints, as words of a shell; None if that is not known."""
-    if len(command) > _LONGEST:
+    """Return what the command of a `$(...)` prints, as words of a shell; None if not known."""
+    if len(command) > _LONGEST or not _KNOWN.match(command):
         return None
-    command, *others = _EITHER.split(ERRORS.sub(" ", command))
-    if any(_printed(other, held) not in {".", "$PWD"} for other in others):
+    ways, here, behind_cd = list[str | None](), "$PWD", False
+    for one in parsed(command).commands:
+        words = [word.text for word in one.given]
+        is_next = one.before == "|" if ways else not one.before or behind_cd
+        if _writes(one) or not words or not (is_next or one.before == "||"):
+            return None
+        if words[0] == "cd" and not ways and words[1:]:
+            here, behind_cd = _entered(one.given[-1], held), True
+            continue
+        if one.before == "|":
+            ways[-1] = None if ways[-1] is None else _filtered(ways[-1], words, held)
+        else:
+            ways.append(_output(one, words, held, here))
+    first, *others = ways or [None if behind_cd else ""]
+    if first is None or any(other not in {".", "$PWD"} for other in others):
         return None
-    entered = _CD_AND_PWD.fullmatch(command.strip())
-    if entered and UNSURE in entered[1] and entered[1][0] not in "\"'":
+    first = " ".join(first.split())
+    return first if _SAFE.fullmatch(first) else None
+
+
+def _writes(command: SimpleCommand) -> bool:
+    return any(
+        word.operator not in {"", "<<<"} and word.text not in {"/dev/null", "1"}
+        for word in command.words
+    )
+
+
+def _entered(word: CommandWord, held: Mapping[str, str]) -> str | None:
+    """Return what `pwd` prints behind `cd`."""
+    if UNSURE in word.raw and word.raw[0] not in "\"'":
         return "~"  # where `cd` goes if it is given nothing
-    first, *filters = _PIPE.split(f"realpath {entered[1]}" if entered else command)
-    printed = _of_one(first.replace("%s\\n", "%s"), held)
-    if printed is None and entered and _QUOTED_VARIABLE.fullmatch(entered[1]):
-        printed = "$PWD"  # if the variable is nothing, `cd "$x"` stays there
-    for each in map(str.strip, filters):
-        printed = _filtered(printed, each, held) if printed is not None else None
-    return printed
+    real = _real(word.text, held) if _SAFE.fullmatch(word.text) else None
+    # If the variable is nothing, `cd "$x"` stays there.
+    stays = word.raw[0] == '"' and _VARIABLE.fullmatch(word.text) is not None
+    return "$PWD" if real is None and stays else real
 
 
-def _of_one(command: str, held: Mapping[str, str]) -> str | None:
-    if _DATE.fullmatch(command):
-        return "0"
-    if not _WORDS.fullmatch(command):
-        return None
-    name, *given = [without_quotes(word) for word in command.split()] or [":"]
-    words = [word for word in given if word[:1] != "-"]
+def _output(
+    command: SimpleCommand, words: list[str], held: Mapping[str, str], here: str | None = "$PWD"
+) -> str | None:
+    """Return what a command prints of its words, or of the text behind `<<<`."""
+    text = next((word.text for word in command.words if word.operator == "<<<"), None)
+    if text is not None:
+        return _filtered(text, words, held)
+    name, *given = words
+    names = [word for word in given if word[:1] != "-"]
+    line = " ".join(words)
     if name in {"echo", "printf", "printenv"}:
-        return told_by(name, words)
-    known = _IN_A_ROOT.get(" ".join((name, *given)))
-    match name, words:
+        told = told_by(name, names)
+        return told and told.strip()
+    match name, names:
+        case "pwd", []:
+            known = here
         case "ls", _:
-            known = ". .." if _PRINTS_FOLDERS.match(command) and "l" not in given[0] else None
+            known = ". .." if _PRINTS_FOLDERS.match(line) and "l" not in given[0] else None
         case "dirname", [path]:
             known = _parent(path, held)
-        case "basename", [path, *_] if len(words) == 1 or path == "$PWD":
+        case "basename", [path, *_] if len(names) == 1 or path == "$PWD":
             known = _name(path, held)
         case "realpath" | "readlink", [path]:
             known = _real(path, held)
         case _:
-            pass
+            known = "0" if _DATE.fullmatch(line) else _IN_A_ROOT.get(line)
     return known
+
+
+def _filtered(printed: str, words: list[str], held: Mapping[str, str]) -> str | None:
+    """Return what a filter makes of what is printed; None if that is not known."""
+    line = " ".join(words)
+    if _LIKE_DIRNAME.fullmatch(line):
+        return _parent(printed, held)
+    if _SAME.fullmatch(line):
+        return printed
+    changed = None if _UNKNOWN.search(printed) else changed_by(words, printed)
+    return None if changed is None else " ".join(_NO_PATH.sub(" ", changed).split())
 
 
 def told_by(name: str, words: list[str]) -> str | None:
@@ -267,12 +222,12 @@ def told_by(name: str, words: list[str]) -> str | None:
         return " ".join(words)
     if name == "printenv":
         return f"${words[0]}"
-    form, *rest = words
+    form, *rest = words[0].replace("\\n", "\n"), *words[1:]
     number = len(_PLACES.findall(form))
     rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
     texts = iter(rest)
     told = _PLACES.sub(lambda of: _cut(next(texts, ""), of), form * rounds)
-    return None if "%" in _PLACES.sub("", form) else told.strip()
+    return None if "%" in _PLACES.sub("", form) else told
 
 
 def _cut(text: str, place: re.Match[str]) -> str:
@@ -335,31 +290,75 @@ def _above(path: str, held: Mapping[str, str]) -> str | None:
 def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
-        yield from _run_by_code([command[one.start : one.end] for one in script.documents])
+        yield from run_by_code([command[one.start : one.end] for one in script.documents])
         takers = [one for one in script.commands if _takes_printed(one)]
-        is_piped = any(one.before == "|" for one in takers)
-        opened = _names_opened(script) if takers else None
-        saves = any(
-            one.before == "|" and any(word.text in _SAVE for word in one.given[:1])
-            for one in script.commands
-        )
+        yield from _handed_on(command, script)
+        if takers:
+            yield from _printed_for(script, is_piped=any(one.before == "|" for one in takers))
         for one in script.commands:
-            words = [*dropwhile(_BEFORE_PROGRAM.__contains__, (word.text for word in one.given))]
-            signs = {word.operator for word in one.words}
-            given = [word.text for word in one.words if word.operator == "<<<"]
-            goes_on = (
-                is_piped
-                or (saves and one.after == "|")
-                or (">" in "".join(signs) and not _stays(one, opened))
-            )
-            prints = words[:1] and words[0] in _PRINTS and goes_on
-            if takers and (prints or given):
-                yield f"xargs {' '.join(given or words[1:])}"
+            words = [word.text for word in one.given]
             if (takers or one.depth) and "sed" in words:
                 put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
                 yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
-            yield from _run_by_code(words)
+            yield from run_by_code(words)
+
+
+def _handed_on(command: str, script: Script) -> Iterator[str]:
+    """Yield what pipes hand to what opens the words of it, if it is known and does not stand there.
+
+    What an unknown filter makes of the path of this folder may be that of the one above.
+    """
+    printed, told = dict[int, str | None](), ""
+    for one in script.commands:
+        words, line = _behind_keywords(one), " ".join(word.raw for word in one.given)
+        given = printed.get(one.depth) if "|" in one.signs else None
+        if given is None or not words:
+            printed[one.depth] = told = _output(one, words, _HERE) if words else None
+            is_told = bool(words) and words[0] in _PRINTS
+            if _PRINTS_FOLDERS.match(line):
+                printed[one.depth] = "~" if "env" in line else ".."
+            told = told if is_told and told is not None else ""
+            continue
+        last = one.words[-1]
+        is_opened = _OPENS_PRINTED.match(line) and not _ONLY_PRINTS.match(
+            command, last.start + len(last.raw)
+        )
+        if is_opened and given != told:
+            yield f"xargs {given}"
+        filtered = _filtered(given, words, _HERE)
+        if filtered is None and given[:4] == "$PWD" and not _SELECTS.match(line):
+            filtered = "$PWD/.."
+        if filtered and one.depth:  # for `sh <(...)`
+            yield f"xargs {filtered}"
+        printed[one.depth] = given if filtered is None else filtered
+
+
+def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
+    """Yield the texts that a script prints for what may run them, put together as in one file."""
+    opened, whole = _names_opened(script), list[str]()
+    written = [one for one in script.commands if _is_opened(one, opened)]
+    is_piped = is_piped or any(_texts(one)[:1] in ([], ["}"], ["done"], ["fi"]) for one in written)
+    kept = {*map(id, written)}
+    saves = any("|" in one.signs and {*_texts(one)[:1]} & _SAVE for one in script.commands)
+    for one in script.commands:
+        words = _behind_keywords(one)
+        goes_on = is_piped or one.depth > 0 or (saves and one.after == "|") or id(one) in kept
+        whole += (f"{word.text}\n" for word in one.words if word.operator == "<<<")
+        if goes_on and words[:1] == ["echo"]:
+            whole.append(" ".join(words[1:]) + "\n" * ("-n" not in words))
+        elif goes_on and words[:1] == ["printf"]:
+            whole.append(told_by("printf", words[1:]) or " ".join(words[1:]))
+    if whole:
+        yield f"xargs {''.join(whole)}"
+
+
+def _behind_keywords(command: SimpleCommand) -> list[str]:
+    return [*dropwhile(_BEFORE_PROGRAM.__contains__, _texts(command))]
+
+
+def _texts(command: SimpleCommand) -> list[str]:
+    return [word.text for word in command.given]
 
 
 def _names_opened(script: Script) -> str | None:
@@ -379,21 +378,17 @@ def _names_opened(script: Script) -> str | None:
     return None if _MAY_NAME.search(opened) else _QUOTES.sub("", opened)
 
 
-def _stays(command: SimpleCommand, opened: str | None) -> bool:
-    """Return whether no other command names the file that one writes."""
+def _is_opened(command: SimpleCommand, opened: str | None) -> bool:
+    """Return whether a command writes to a file that another one may open."""
     files = [word.text for word in command.words if word.operator[:1] == ">"]
     name = files[0].rpartition("/")[2] if len(files) == 1 else ""
-    return bool(name) and opened is not None and name not in opened
+    stays = bool(name) and opened is not None and name not in opened
+    return not stays and any(">" in word.operator for word in command.words)
 
 
 _KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
 _COMPUTES = re.compile(r"\$\(|[<>]\(|`")
 _QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
-
-
-def _run_by_code(texts: list[str]) -> Iterator[str]:
-    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
-        yield run[run.lastindex or 0]
 
 
 def _takes_printed(command: SimpleCommand) -> bool:

@@ -159,6 +159,7 @@ _TEXTS = tuple(
         ),
         (r"cmake\b", rf"-DCMAKE_INSTALL_PREFIX{_INSTALLED}", 0),
         (r"(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-\d+)? ", r"-D[A-Za-z_]\w*(=.+)", 1),
+        (r"(?:npx )?(?:jest|mocha|playwright|vitest)\b", "-[tg]|--(?:grep|testNamePattern)", 1),
         (r"(?:npx )?vite(?:press)?(?: build| dev| preview| serve)? ", "--base", 1),
         # As long as the program in quotes cannot open what the variable holds.
         (r"[gm]?awk -v \S+ '(?![^']*(?:getline|system|ARG|[|>@]))[^']*'", "-v", 1),
@@ -167,7 +168,7 @@ _TEXTS = tuple(
 """Programs, their options that take a text, and which word behind these is the text."""
 _HAS_TEXTS = re.compile(
     r"sed |echo |printf |psql |aws |git |gh |curl|jq|kubectl|helm|docker|podman|nerdctl|configure"
-    r"|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|awk|python|node "
+    r"|meson|cmake|grep|rg|ag|cc|\+\+|clang|vite|jest|mocha|playw|awk|python|node "
 )
 """Each command with texts has one of these."""
 _FINDS = re.compile(r"(?:(?:[ef]|z)?grep|rg|ag|git grep)\b")
@@ -221,7 +222,9 @@ def without_texts(command: str) -> str:
         parts = text.raw.split() if opens and (n or first != "sed") else []
         if len(parts) == 1 and n:
             continue
-        kept = [f"'{part}'" for part in parts[len(parts) == 1 :] if not _QUOTED_SIGN.search(part)]
+        # A lone slash is punctuation, as it is in the whole text.
+        rest = (part for part in parts[len(parts) == 1 :] if part.strip("/"))
+        kept = [f"'{part}'" for part in rest if not _QUOTED_SIGN.search(part)]
         end = text.start + len(text.raw)
         command = f"{command[: text.start]}{' '.join(kept or _NOTHING)}{command[end:]}"
     return command
@@ -286,6 +289,7 @@ _OPENS_IN_SERVER = re.compile(
     r"\\|copy|load|create|do\b|alter|pg_|lo_|dblink|fdw|\s/", re.IGNORECASE
 )
 """What makes `psql`, or its server, open files or run programs, or is a path between spaces."""
+_QUERY = re.compile(r"-[AXqtx]*c")
 
 
 def _queries_in(words: list[CommandWord]) -> list[CommandWord]:
@@ -294,7 +298,7 @@ def _queries_in(words: list[CommandWord]) -> list[CommandWord]:
         return [one for one in words[1:2] if _ONLY_PRINTS.fullmatch(one.raw)]
     if words[0].raw != "psql" or any(_OPENS_IN_SERVER.search(one.raw) for one in words):
         return []
-    return [words[n + 1] for n, one in enumerate(words[:-1]) if one.raw == "-c"]
+    return [words[n + 1] for n, one in enumerate(words[:-1]) if _QUERY.fullmatch(one.raw)]
 
 
 def _scripts_in(words: list[CommandWord]) -> list[CommandWord]:
@@ -337,7 +341,7 @@ _CALCULATES = re.compile(
 _TAKES_FOLDER = re.compile(r"-\w*T|--", re.ASCII)
 """Options such as `sort -T /`, which writes there, and `--compress-program=sh`, which runs it."""
 _CAN_BE_TAMED = re.compile(
-    r"\s*+(?:\w+=|[gm]?awk\s|(?:echo|expr|let|printf|read|seq|sleep|test|cut|head|sort"
+    r"\s*+(?:\w+=|[gm]?awk\s|(?:for|while|if|echo|expr|let|printf|read|seq|sleep|test|cut|head|sort"
     r"|tail|tr|uniq|wc|git(?! commit| add)|cat|tee|cd|mkdir|python3?|node"
     r"|psql|sqlite3)\b)"
 )

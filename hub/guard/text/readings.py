@@ -153,14 +153,6 @@ def _transforms(text: str, how: str, reader: Reader) -> Transforms:
     return _ONE_PATH if reader.whole else _ALL
 
 
-def _uri_paths(text: str, reader: Reader) -> Iterable[str]:
-    return local_uri_paths(text, reader.flavour)
-
-
-def _with_host(text: str, reader: Reader) -> Iterable[str]:
-    return filter(None, (host_as_folder(text),))
-
-
 def _trimmed(text: str, reader: Reader) -> Iterable[str]:
     text = text.strip()
     # A single quote may be left over from a pair, if the text was cut out of a list or command.
@@ -240,10 +232,6 @@ def _known(name: str, reader: Reader) -> str:
     return reader.env[name]
 
 
-def _braces(text: str, reader: Reader) -> Iterable[str]:
-    return alternatives_in(text)
-
-
 def _listed(text: str, reader: Reader) -> Iterable[str]:
     inner = text.strip()
     if inner[:1] == "[" and inner[-1:] == "]":
@@ -262,19 +250,6 @@ def _listed(text: str, reader: Reader) -> Iterable[str]:
         if text.count(":") <= _MAX_COLONS:
             yield from _pieces(_LAST_COLON, text, reader)[:1]
     yield from (match[0] for match in _EMBEDDED_URI.finditer(text))
-
-
-def _listed_uris(text: str, reader: Reader) -> Iterable[str]:
-    return _LIST.split(text) if _LIST.search(text) else ()
-
-
-def _chained(text: str, reader: Reader) -> Iterable[str]:
-    # `zip://a.txt::/x.zip`: each opener reads from the file that the next one opens.
-    return text.split("::")
-
-
-def _parameters(text: str, reader: Reader) -> Iterable[str]:
-    return server_values(text)
 
 
 def _archived(text: str, reader: Reader) -> Iterable[str]:
@@ -327,11 +302,6 @@ def _separated(text: str, reader: Reader) -> Iterable[str]:
         yield from _pieces(_SPACE, text, reader)
 
 
-def _climbing_by_wildcard(text: str, reader: Reader) -> Iterable[str]:
-    """Return the text with `..` for wildcards that match it in a shell, such as `.?` and `.[.]`."""
-    return (with_climbs(text),) if reader.as_shell and reader.expands else ()
-
-
 def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
     r"""Return the text without quotes and backslashes, as a shell reads `.''./x` and `.\./x`."""
     if not reader.as_shell:
@@ -369,13 +339,19 @@ _PARTS = frozenset({ITEM, INNER, SIDE, WORDS})
 _ANY = frozenset[str]()
 _SPACES = frozenset(" \x7f\x85\u2028\u2029") | {chr(code) for code in range(32)}
 _URI: Transforms = (
-    (LOCAL_URI, _ANY, _uri_paths),
-    (WITH_HOST, _ANY, _with_host),
+    (LOCAL_URI, _ANY, lambda text, reader: local_uri_paths(text, reader.flavour)),
+    (WITH_HOST, _ANY, lambda text, _: (host_as_folder(text) or "",)),
     ("trimmed and unquoted", _ANY, _trimmed),
-    (ITEM, frozenset(",;|\n"), _listed_uris),
+    (ITEM, frozenset(",;|\n"), lambda text, _: _LIST.split(text)),
 )
-_CHAIN: Transforms = (("one link of a chain of URLs", frozenset(":"), _chained),)
-_SERVER: Transforms = (("a parameter of a server's URL", _ANY, _parameters), *_CHAIN)
+_CHAIN: Transforms = (
+    # `zip://a.txt::/x.zip`: each opener reads from the file that the next one opens.
+    ("one link of a chain of URLs", frozenset(":"), lambda text, _: text.split("::")),
+)
+_SERVER: Transforms = (
+    ("a parameter of a server's URL", _ANY, lambda text, _: server_values(text)),
+    *_CHAIN,
+)
 _ONE_PATH: Transforms = (
     ("with line breaks and tabs removed", frozenset("\t\r\n"), _joined),
     ("trimmed and unquoted", _ANY, _trimmed),
@@ -385,14 +361,18 @@ _ONE_PATH: Transforms = (
     ("in plain characters", _ANY, _normalised),
     (EXPANDED, frozenset("$%~"), _expanded),
     ("without what a URL has behind its path", frozenset("?#"), _cut),
-    (FOUND, frozenset("*?["), _climbing_by_wildcard),
+    (
+        FOUND,
+        frozenset("*?["),
+        lambda text, reader: (with_climbs(text),) if reader.as_shell and reader.expands else (),
+    ),
     ("as a shell reads its quotes", frozenset("'\"\\`"), _unquoted_by_shell),
     ("what an archive is read from", frozenset("vV"), _archived),
     *_CHAIN,
 )
 _ALL: Transforms = (
     *_ONE_PATH,
-    (BRACES, frozenset("{"), _braces),
+    (BRACES, frozenset("{"), lambda text, _: alternatives_in(text)),
     (ITEM, frozenset(",;|\n&:["), _listed),
     (INNER, frozenset(_QUOTES + "(){}[]"), _quoted),
     (SIDE, frozenset("-=" + _SIGNS), _assigned),

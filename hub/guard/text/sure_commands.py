@@ -25,7 +25,8 @@ _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
     rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n]|{_EXPANDED})*\")+"
 )
-_SURE_SIGNS = frozenset({"", "&&", "||", "|", ";", "&", "\n", "(", ")"})
+_BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
+_SURE_SIGNS = _BETWEEN_COMMANDS | {"&", "(", ")"}
 _PLAIN_NAME = re.compile(r"[\w./-]+")
 _PLAIN_WORD = re.compile(rf"{_PLAIN_NAME.pattern}|\"\$\w+\"")
 _RUNS = re.compile(r"\$\(|`|\\\n")
@@ -43,9 +44,7 @@ _USES_LINES = re.compile(rf"{_RENAMES.pattern}|\$\(|`|--files")
 _LINKS = re.compile(
     r"ln(?: -[fnvT]+)* -[fnvT]*s[fnvT]*(?: -[fnvT]+)* \.\./[\w./@+-]+ [\w./][\w./@+-]*/[\w.@+-]+"
 )
-_RUN_NOTHING = frozenset(
-    {"cd", "cat", "mkdir", "chmod", "touch", "ls", "wc", "echo", "true", "tee"}
-)
+_RUN_NOTHING = re.compile(r"cd|cat|mkdir|chmod|touch|ls|wc|echo|true|tee")
 _TAKES_TEXT = re.compile(
     r"(?:git (?:commit|tag|notes|merge)|gh \w+ \w+|kubectl (?:apply|create|delete|diff|replace))"
     r"(?: .+)? -(?:[fF]|-body-file|-input)[ =]-(?: .+)?"
@@ -194,7 +193,7 @@ def runs_nothing(command: SimpleCommand) -> bool:
     signs = {word.operator for word in command.words}
     first, *names = [word.raw for word in command.given]
     writes = not (names or signs.isdisjoint({">", ">>"})) or first == "tee"
-    runs_nothing = first in _RUN_NOTHING and command.after != "|"
+    runs_nothing = _RUN_NOTHING.fullmatch(first) is not None and command.after != "|"
     return runs_nothing and (writes or signs.isdisjoint(_OF_DOCUMENT))
 
 
@@ -217,7 +216,7 @@ def only_reads_lines(command: SimpleCommand, *, is_alone: bool) -> bool:
     """
     given = " ".join(word.raw for word in command.given)
     files = [word.raw for word in command.words[1:] if word.operator[:2] != "<<"]
-    if not {*command.signs, command.after} <= _SURE_SIGNS - {"&", "(", ")"} or not all(
+    if not {*command.signs, command.after} <= _BETWEEN_COMMANDS or not all(
         map(_PLAIN_WORD.fullmatch, files)
     ):
         return False
@@ -306,17 +305,18 @@ _SPLITS = (
     r"(?: [\w./-]+)*"
 )
 _LISTS_NOTHING = re.compile(
+    r"(?:(?:do|then|else|if|while|until) )*(?:"
     rf"(?!PATH=)\w+=(?:\"?{SUM}\"?|[\w.]*|\$\({_OPENS}(?: ?< ?[\w./-]+)?\))"
     # These open no files, so what is computed may stand behind them; but no wildcards.
     r"|(?:echo(?! -\w*e)|expr|let|printf(?! -)|seq|sleep|test)"
     rf"(?: (?!-\w*T|--)(?:{_CALCULATED}|[\w.,:+%=-]*/[\w.,:/+%=-]*|{_SIGN}|{_TEXT}))*"
     r"|(?:IFS=[^\s'\"]* )?read(?: -[rasn]+)*(?: \w+)+"
+    r"|done|fi|for \w+ in \"?\$(?:\w+|\{\w+\[@\]\})\"?"
     # These do.
-    rf"|{_OPENS}|{_GIT}|{_SPLITS}",
+    rf"|{_OPENS}|{_GIT}|{_SPLITS})",
     re.ASCII,
 )
 """A simple command that gives only an error for `/`, even if no shell reads it."""
-_BETWEEN_COMMANDS = frozenset({"", "&&", "||", "|", ";", "\n"})
 
 
 def lists_nothing(command: SimpleCommand) -> bool:

@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.text.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
+from hub.guard.embedded_json import MAX_STRINGS, TooManyError, has_remarks, json_in, strings_in
 
 
 @pytest.mark.parametrize(

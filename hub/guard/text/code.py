@@ -1,0 +1,285 @@
+"""Code in a command, and scripts of filters: what they make of constants and of known texts."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import dropwhile
+from typing import TypeAlias
+
+from hub.guard.text.shell import HereDocument, SimpleCommand
+from hub.guard.text.sure_commands import BEHIND
+
+_CODE = re.compile(
+    r"\b(?:python[\d.]*|node|bun|perl|ruby|php)(?: -[\w=]+)*"
+    r" (?:(?:-\w*[ceEpr]\w*|--eval|--print)[ =]?['\"a-z]|-? ?<<)|\b[gm]?awk |\bsqlite3 "
+)
+"""The start of code that an interpreter runs."""
+_FOLDERS_IN_CODE = (
+    (
+        re.compile(r"(?<=[.(\[{'\"])HOME\b|(?:Path|Dir)\.home\b|\b(?:homedir|getpw(?:uid|nam))\b"),
+        " ~/ ",
+    ),
+    (
+        re.compile(
+            # Not `Path("a/b").resolve().parent`.
+            r"\bos(?:\.path)?\.pardir\b|\bupdir\b|(?:cwd|\((?:['\"]\.?['\"])?\)\.(?:resolve|absolute))\(\)\)?\.parents?\b"
+            r"|\bdirname\((?:\w+\.)*(?:abspath|realpath|resolve)\((['\"])\.?\1\)"
+            r"|\b(?:dirname|split)\((?:os\.getcwd|process\.cwd|Dir\.pwd|\w*cwd)\b"
+        ),
+        " ../ ",
+    ),
+)
+"""What code has for the user's home, and for the folder above the one that it runs in."""
+_RUN_BY_CODE = re.compile(
+    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
+    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
+    re.IGNORECASE,
+)
+"""What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_RUNS_CODE = re.compile(r"(?:python[\d.]*|node)(?: -|\Z)")
+_CLIMB_IN_CODE = re.compile(
+    r"\b(?:sys\.path\.(?:insert\(\d+, ?|append\()|(?:require|import|open|readFileSync)\()\\?['\"]"
+    r"(?=\.\.(?:/[\w./-]*)?\\?['\"][,)])"
+)
+"""Where code opens a path that it does nothing else with: `require('../x')`."""
+
+_CUTS = re.compile(r"(?:cut -[bc] ?([1-9]\d{0,3})-|tail -c ?\+([1-9]\d{0,3}))")
+_EDIT = re.compile(
+    r"[\s;]*(?:s([^\w\s\\])((?:(?!\1)[^\\\n]|\\.){1,99})\1((?:(?!\1)[^\\\n]|\\.){0,99})\1(g?)"
+    r"|y([^\w\s\\])((?:(?!\5)[^\\\n]){1,99})\5((?:(?!\5)[^\\\n]){1,99})\5)[\s;]*"
+)
+"""A command of `sed` that puts one text in place of another, or signs in place of others."""
+_PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
+_ESCAPED = re.compile(r"\\(.)")
+_RANGE = re.compile(r"([^\\])-(.)")
+
+
+def with_folders_of_code(command: str) -> str:
+    """Return a command with `~` and `..` for the names that code in it has for these folders."""
+    code = _CODE.search(command)
+    if code is not None and (code[0][-4:] != "awk " or "ENVIRON" in command):
+        start, lines = command[: code.start()], command[code.start() :]
+        for named, folder in _FOLDERS_IN_CODE:
+            lines = named.sub(folder, lines)
+        command = start + lines
+    return command
+
+
+def constants_in(command: str, texts: Iterable[str]) -> Iterator[str]:
+    """Yield, each once, what code puts together of constants: `..` for `'.' * 2`, `chr(46)`.
+
+    `texts` are the words and lines of `command` that may be code.
+    """
+    if not _CODE.search(command):
+        return
+    waiting, found = list(dict.fromkeys(texts)), dict[str, None]()
+    for text in waiting:  # grows in the loop
+        found |= {"/": None} if _TOP_IN_CODE.search(text.replace("\\", "")) else {}
+        code = _ANY_TEXT.sub(r"'\2'", text) if _MAY_JOIN.search(text) else ""
+        for _ in range(_MOST_FOLDS if code else 0):
+            before, code = code, _with_constants(code, found)
+            for pattern, value_of in _FOLDS:
+                code = pattern.sub(partial(_folded, value_of=value_of, found=found), code)
+            if code == before:
+                break
+        encoded = ((of[1], "hex" in of[0]) for of in _ENCODED.finditer(text))
+        plain = [one for of, is_hex in encoded if (one := decoded(of, is_hex=is_hex))]
+        found |= dict.fromkeys(plain)
+        waiting += plain if len(waiting) < _MOST_DECODED else ()
+    yield from filter(None, found)
+
+
+def _with_constants(code: str, found: dict[str, None]) -> str:
+    """Return code with the constants that it gives to variables where it uses these: `d='.'; d+d`.
+
+    Of a variable with several the last one counts.
+    """
+    values = dict(_IN_VARIABLE.findall(code)[:_MOST_VARIABLES])
+    if not values:
+        return code
+    names = "|".join(sorted(map(re.escape, values), key=len, reverse=True))
+    used = re.compile(rf"[$#]?\{{({names})\}}|\$({names})\b")
+    alone = re.compile(rf"('[^'\n]*')|(?<![\w.'$@])[$@]?({names})\b(?!\s*=[^=])(?=[^\n])")
+
+    def filled(of: re.Match[str]) -> str:
+        text = used.sub(lambda use: values[use[1] or use[2]], of[0]) if of[1] else ""
+        found.update({text[1:-1]: None} if text != of[0] and len(text) <= _LONGEST_CONSTANT else {})
+        return (
+            (text if len(text) <= _LONGEST_CONSTANT else of[0]) if of[1] else f"'{values[of[2]]}'"
+        )
+
+    return alone.sub(filled, code)
+
+
+_ValueOf: TypeAlias = Callable[[re.Match[str]], str]
+
+
+def _folded(code: re.Match[str], value_of: _ValueOf, found: dict[str, None]) -> str:
+    value = value_of(code)
+    if value == code[0] or len(value) > _LONGEST_CONSTANT or "'" in value or "\n" in value:
+        return code[0]
+    found[value] = None
+    return f"'{value}'"
+
+
+def _of_numbers(code: re.Match[str]) -> str:
+    return "".join(chr(int(number, 0)) for number in _NUMBERS.findall(code[1]))
+
+
+def _joined(code: re.Match[str]) -> str:
+    between, *texts = _TEXTS.findall(code[0])
+    if code[0][0] == "[":  # `[...].join('')`, where the sign between them is the last
+        *texts, between = _TEXTS.findall(code[0].replace(".join()", ".join(',')"))
+    return between.join(texts)
+
+
+def _filled(code: re.Match[str]) -> str:
+    form, *given = _TEXTS.findall(code[0])
+    rest = iter(given)
+    return _PLACE.sub(lambda of: given[int(of[1]) % len(given)] if of[1] else next(rest, ""), form)
+
+
+def _added(code: re.Match[str]) -> str:
+    texts = _TEXTS.findall(code[0])
+    return "".join(texts) if len(texts) > 1 else code[0]
+
+
+_ANY_TEXT = re.compile(r"(?:\b[bruf]{1,2})?(['\"`])((?:(?!\1)[^'\"`\\\n]){0,128})\1")
+_IN_VARIABLE = re.compile(
+    r"(?<![\w.])[$@]?([A-Za-z_]\w*)\s*:?=\s*'([^'\n]{0,128})'(?=\s*(?:[;,)}\n#]|$))"
+)
+"""A variable that is given a constant."""
+_MOST_VARIABLES = 32
+_T, _TEXTS = r"'[^'\n]{0,128}'", re.compile(r"'([^'\n]{0,128})'")
+_N, _NUMBERS = r"(?:0x[0-9a-fA-F]{1,4}|[1-9]\d{0,3})", re.compile(r"0x[0-9a-fA-F]+|\d+")
+_LISTED = rf"{_T}(?:\s*,\s*{_T}){{0,32}}\s*"
+_PLACE = re.compile(r"%[sc]|\{(\d?)\}")
+_MOST_FOLDS, _MOST_DECODED, _LONGEST_CONSTANT = 6, 16, 256
+_FOLDS: tuple[tuple[re.Pattern[str], _ValueOf], ...] = (
+    (
+        re.compile(
+            r"\b(?:chr|char|fromCharCode|fromCodePoint|bytes|bytearray)\(\s*\[?"
+            rf"({_N}(?:\s*,\s*{_N}){{0,64}})\]?\s*\)",
+            re.IGNORECASE,
+        ),
+        _of_numbers,
+    ),
+    (
+        re.compile(r"'([^'\n]{0,128})'\s*(?:\*|\bx\b|\.repeat\()\s*([1-9])\b\)?"),
+        lambda of: of[1] * int(of[2]),
+    ),
+    (
+        re.compile(r"'([^'\n]{0,128})'\[::-1\]|\breverse\b[\s(]{0,9}'([^'\n]{0,128})'"),
+        lambda of: (of[1] or of[2] or "")[::-1],
+    ),
+    (
+        re.compile(
+            rf"{_T}\.join\([\[(]\s*{_LISTED}[\])]\)|\bjoin\(\s*{_LISTED}\)"
+            rf"|\[\s*{_LISTED}\]\.join\((?:{_T})?\)"
+        ),
+        _joined,
+    ),
+    (re.compile(rf"{_T}(?:\s*%\s*\(?\s*{_T}|\.format\(\s*{_LISTED}\))"), _filled),
+    # One text alone is passed over, so that none starts at the end of another.
+    (re.compile(rf"{_T}(?:\s*(?:[+.]|\|\||\.concat\()?\s*{_T}){{0,32}}"), _added),
+)
+"""How code puts a text together of others, which all are in single quotes here."""
+_ENCODED = re.compile(
+    r"(?:b64decode|atob|decode_base64|base64_decode|fromhex|unhexlify|hex2bin|Buffer\.from)"
+    r"\(\s*b?['\"]([\w+/=-]{2,4096})['\"](?:\s*,\s*['\"](?:base64|hex))?"
+)
+_MAY_JOIN = re.compile(r"['\"`]|\(\s*\[?\s*\d")
+_SPELLED_TOP = r"(?:os(?:\.path)?\.sep\b|path\.sep\b|[frb]?(['\"])/[/.]*(?:\*\*?)?\1)"
+_TOP_IN_CODE = re.compile(
+    r"\b(?:open|listdir|scandir|chdir|walk|i?glob(?:Sync|iterator)?|readdir\w*|opendir\w*|Path|rmtree"
+    rf"|copytree|children|entries|each_child|foreach|readFile\w*|Deno\.\w+)[(\s]\s*(?:\w+\s*,\s*)?{_SPELLED_TOP}"
+    r"|\b(?:run|call|check_\w+|\w*popen|spawn\w*|exec\w*|system)\([^)]{0,256}['\"]/[/.]*['\"]"
+    r"|[(=,\[]\s*(?:os(?:\.path)?|path)\.sep\s*\+|cwd\(\)\)?\.(?:root|anchor)\b",
+    re.IGNORECASE,
+)
+"""What code has for the top folder, where it opens that: `listdir(os.sep)`, `Path('/')`."""
+
+
+def decoded(text: str, *, is_hex: bool) -> str | None:
+    """Return what a text says in base64, or in hexadecimal digits; None if it is none."""
+    try:
+        raw = bytes.fromhex(text) if is_hex else b64decode(text + "==")
+    except ValueError:
+        return None
+    return raw.decode("utf-8", "replace")
+
+
+def run_by_code(texts: Iterable[str]) -> Iterator[str]:
+    """Yield what code in some texts hands to a shell."""
+    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
+        yield run[run.lastindex or 0]
+
+
+def changed_by(words: list[str], text: str) -> str | None:
+    """Return what a filter makes of a text; None if that is not known."""
+    match words:
+        case ["rev"]:
+            changed = text[::-1]
+        case ["base64", "-d" | "-D" | "--decode"]:
+            changed = decoded(text, is_hex=False)
+        case ["xxd", "-rp"] | ["xxd", "-r", "-p"] | ["xxd", "-p", "-r"]:
+            changed = decoded(text, is_hex=True)
+        case ["tr", "-d", gone]:
+            changed = text.translate(dict.fromkeys(map(ord, _signs(gone))))
+        case ["tr", old, new] if new:
+            changed = _with_signs(text, _signs(old), _signs(new))
+        case ["sed", *scripts]:
+            changed = _edited(text, [one for one in scripts if one[:1] != "-"])
+        case _:
+            start = _CUTS.fullmatch(" ".join(words))
+            changed = None if start is None else text[int(start[1] or start[2]) - 1 :]
+    return changed
+
+
+def _signs(text: str) -> str:
+    """Return the signs that a word for `tr` stands for: `abc` for `a-c`."""
+    signs = _RANGE.sub(lambda of: "".join(map(chr, range(ord(of[1]), ord(of[2]) + 1))), text)
+    return signs.replace("\\n", "\n")
+
+
+def _with_signs(text: str, old: str, new: str) -> str:
+    return text.translate({ord(x): new[min(n, len(new) - 1)] for n, x in enumerate(old)})
+
+
+def _edited(text: str, scripts: list[str]) -> str | None:
+    """Return what scripts for `sed` make of a text; None if that is not known."""
+    for script in scripts:
+        at = 0
+        while at < len(script) and len(text) <= _LONGEST_CONSTANT:
+            edit = _EDIT.match(script, at)
+            if edit is None or not (edit[5] or _PLAIN_OLD.fullmatch(edit[2])):
+                return None
+            at = edit.end()
+            if edit[5]:
+                text = _with_signs(text, edit[6], edit[7])
+                continue
+            old, new = (_ESCAPED.sub(r"\1", one) for one in (edit[2], edit[3]))
+            whole = {"^": new + text, "$": text + new, ".*": new}.get(edit[2])
+            put = new.replace("&", text if whole else old)
+            text = text.replace(old, put, -1 if edit[4] else 1) if whole is None else whole
+    return text
+
+
+def climbs_in_code(
+    text: str, documents: Iterable[HereDocument], command: SimpleCommand
+) -> Iterator[int]:
+    """Yield where each `..` starts that is opened by code in `text` that `command` runs.
+
+    Only where the code does nothing else with it.
+    """
+    words = [*dropwhile(lambda word: word.raw in BEHIND, command.given)]
+    if not _RUNS_CODE.match(" ".join(word.raw for word in words)) or "chdir" in text:
+        return
+    spans = [(word.start, word.start + len(word.raw)) for word in words]
+    first = command.words[0].start
+    spans += ((one.start, one.end) for one in documents if one.owner.words[0].start == first)
+    for span in spans:
+        yield from (opened.end() for opened in _CLIMB_IN_CODE.finditer(text, *span))
