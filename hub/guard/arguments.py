@@ -9,20 +9,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, TooMuchError
-from hub.guard.keys.key_words import (
-    LONGEST_KEY,
-    SCRIPTS,
-    is_content,
-    is_data,
+from hub.guard.keys.key_words import LONGEST_KEY, SCRIPTS, is_measure, is_mount, is_plural
+from hub.guard.keys.members import (
+    EXTENSION,
+    inherited,
     is_in_container,
     is_in_document,
-    is_measure,
-    is_mount,
-    is_named_argument,
-    is_plural,
-    named_in,
+    kind_of_script,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
+from hub.guard.keys.neighbours import named_in
+from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, node_of_key
 from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
@@ -52,23 +48,29 @@ _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 _OF_PATHS = frozenset({_PATH, _WEAK})
 """Under keys of these kinds a text is read word by word; so are the keys of an object there."""
 
-MAX_DEPTH, MAX_CANDIDATES = 64, 10_000
-
 _SHAPED = re.compile(
     r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
-_EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
 _BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
 """Members that mean something else beside certain others."""
-_LONG_TEXT, _LONGEST_POINTER, _READ_AGAIN, _PER_STRING = 1024, 4096, 8, 4
+MAX_DEPTH = 64
+MAX_CANDIDATES = 10_000
+_LONGEST_POINTER = 4096
+_LONG_TEXT = 1024
 # Units of effort, about a microsecond each.
-_PER_MEMBER, _PER_CANDIDATE, _CHARACTERS, _FEW = 5, 5, 8, 256
+_PER_MEMBER = 5
+_PER_CANDIDATE = 5
+_FEW = 256
+_CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
+# What may be spent on text that only looks like JSON, by its length.
+_READ_AGAIN = 8
+_PER_STRING = 4
 
 
 class PathCandidate(Struct, frozen=True):
@@ -222,7 +224,7 @@ def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> Argu
 
 def _can_be_path(key: str, at: _Place) -> bool:
     """Return whether the key of an undeclared member can be a path itself, or JSON with one."""
-    if _PATH_KEY.search(key) or _EXTENSION.search(key) or key.startswith(("{", "[")):
+    if _PATH_KEY.search(key) or EXTENSION.search(key) or key.startswith(("{", "[")):
         return True
     if not key.isascii() and is_shaped(key):
         return True
@@ -243,29 +245,7 @@ def _kind_in(
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
-    return _inherited(inner.kind, key, value[key], at)
-
-
-def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
-    """Return the kind of an undeclared member, and whether it is read as a whole.
-
-    In an object of files a member is a path, too, unless its own key says otherwise. A text under a
-    file's name, or with several lines or sentences, may be the file's content.
-    """
-    is_text = at.inherited is _PATH and isinstance(member, str)
-    if is_text and ("/" in key or _EXTENSION.search(key)):
-        return _NEUTRAL, True
-    if kind is _PAYLOAD and at.inherited is _PATH and not is_content(key[-LONGEST_KEY:]):
-        return _WEAK, False
-    if kind is not _NEUTRAL or (at.inherited is not _PATH and is_named_argument(key, at.key)):
-        return kind, False
-    if is_text and (is_plural(at.key) or is_data(key[-LONGEST_KEY:])) and _is_content(member):
-        return kind, True
-    return at.inherited, False
-
-
-def _is_content(text: Json) -> bool:
-    return isinstance(text, str) and ("\n" in text.strip() or is_prose(text))
+    return inherited(inner.kind, key, value[key], at.inherited, at.key)
 
 
 def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> None:
@@ -318,7 +298,7 @@ def _can_be_name(value: str, node: ArgumentNode) -> bool:
     """Return whether a text without path signs can be a file's name, or JSON."""
     if not value[0].isalnum() and json_in(value) is not None:
         return True
-    if node.label and _EXTENSION.search(value) is None:
+    if node.label and EXTENSION.search(value) is None:
         return False
     return len(value) < _LONG_TEXT or not is_prose(value) or "*** " in value or "+++ " in value
 

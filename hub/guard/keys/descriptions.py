@@ -6,15 +6,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from hub.guard.keys import vocabulary
+from hub.guard.keys import phrases
 from hub.guard.keys.vocabulary import Kind
 from hub.values import JsonObject
 
 Verdict: TypeAlias = "tuple[Kind, str]"
 """A kind, and the reason for it."""
-_LINES_OF_CODE = re.compile(r"\beach (?:line|string) (?:is|represents) a line of code\b", re.I)
-"""Of a Postman script, which `exec` has line by line."""
-_RUN_HERE = re.compile(r"shell|(?:\b|[abkz])sh\b|terminal|command", re.IGNORECASE)
 _LOCAL = re.compile(
     r"\blocal\b|\bpaths? (?:to|of)\b|\b(?:file|directory|folder)[ -]?paths?\b", re.IGNORECASE
 )
@@ -29,19 +26,17 @@ def kind_by_description(named: Verdict, text: str) -> Verdict:
     The last line of `text` is the title: many schemas have the key itself there.
     """
     kind = named[0]
-    other = None if vocabulary.SAYS_FILE.search(text) else _other(kind, named[1], text)
-    if kind is Kind.PAYLOAD or kind is Kind.COMMAND:
-        return named if other else _described_payload(named, text)
-    if other:
-        return Kind.PAYLOAD, f"described as '{other[0]}'"
-    if says := vocabulary.SAYS_GLOB.search(text):
-        return Kind.GLOB, f"described as '{says[0]}'"
-    if kind is Kind.PATH and (says := _starts(vocabulary.SAYS_CONTENT, text)):
-        return Kind.WEAK, f"described as '{says[0]}'"
-    if kind is not Kind.PATH and (says := vocabulary.SAYS_REGEX.search(text)):
-        is_file = any(_starts(one, text) for one in vocabulary.OF_FILE)
-        return Kind.WEAK if is_file else Kind.PAYLOAD, f"described as '{says[0]}'"
-    return named if kind in {Kind.PATH, Kind.GLOB} else _mentioned(named, text)
+    if other := None if phrases.SAYS_FILE.search(text) else _other(kind, named[1], text):
+        return named if kind in _TEXTS else (Kind.PAYLOAD, f"described as '{other[0]}'")
+    for kinds, find, pattern, told in _RULES:
+        if kind in kinds and (says := find(pattern, text)):
+            if pattern is phrases.SAYS_REGEX and any(_starts(one, text) for one in phrases.OF_FILE):
+                return Kind.WEAK, f"described as '{says[0]}'"
+            said = (
+                "its description mentions" if pattern is phrases.MENTIONS_PATH else "described as"
+            )
+            return (told, f"{said} '{says[0].strip()}'") if told else named
+    return named
 
 
 def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
@@ -50,29 +45,13 @@ def _other(kind: Kind, why: str, text: str) -> re.Match[str] | None:
     None if the key's name says "file", whatever is looked for in the file; or if the description
     first says that it is a path: "path of the file that the XPath runs on".
     """
-    says = vocabulary.SAYS_OTHER.search(text)
+    says = phrases.SAYS_OTHER.search(text)
     if says is None or kind not in {Kind.PATH, Kind.WEAK}:
         return says
     if kind is Kind.PATH and not _A_PATH.match(why):
         return None
-    first = _starts(vocabulary.STARTS_AS_PATH, text)
+    first = _starts(phrases.STARTS_AS_PATH, text)
     return None if first is not None and first.end() <= says.start() else says
-
-
-def _described_payload(named: Verdict, text: str) -> Verdict:
-    if says := _starts(vocabulary.STARTS_AS_PATH, text):
-        return Kind.PATH, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.COMMAND:
-        is_code = None if _RUN_HERE.search(text) else _LINES_OF_CODE.search(text)
-        return (Kind.PAYLOAD, f"described as '{is_code[0]}'") if is_code else named
-    told = (
-        (Kind.COMMAND, _starts(vocabulary.SAYS_SHELL, text)),
-        (Kind.WEAK, vocabulary.OR_PATH.search(text) or _starts(vocabulary.SAYS_NAMED_FILE, text)),
-    )
-    for kind, says in told:
-        if says is not None:
-            return kind, f"described as '{says[0].strip()}'"
-    return named
 
 
 def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -80,18 +59,30 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return pattern.match(text) or pattern.match(text, text.rfind("\n") + 1)
 
 
-def _mentioned(named: Verdict, text: str) -> Verdict:
-    if says := _starts(vocabulary.SAYS_SHELL, text) or _starts(vocabulary.SAYS_COMMAND, text):
-        return Kind.COMMAND, f"described as '{says[0].strip()}'"
-    if named[0] is Kind.NEUTRAL and vocabulary.SAYS_ID_OR_PATH.match(text):
-        return named
-    if says := vocabulary.SAYS_PATH.search(text):
-        return Kind.PATH, f"described as '{says[0]}'"
-    if named[0] is Kind.NEUTRAL and (says := vocabulary.MENTIONS_PATH.search(text)):
-        return Kind.WEAK, f"its description mentions '{says[0]}'"
-    if says := _starts(vocabulary.SAYS_CODE, text):
-        return Kind.PAYLOAD, f"described as '{says[0]}'"
-    return named
+_TEXTS = {Kind.PAYLOAD, Kind.COMMAND}
+_OPEN = {Kind.NEUTRAL, Kind.WEAK, Kind.VIRTUAL}
+"""The kinds of which a description may tell anything else."""
+_ANYWHERE = re.Pattern[str].search
+_RULES = (
+    (_TEXTS, _starts, phrases.STARTS_AS_PATH, Kind.PATH),
+    ({Kind.COMMAND}, _ANYWHERE, phrases.SAYS_LINES_OF_CODE, Kind.PAYLOAD),
+    ({Kind.PAYLOAD}, _starts, phrases.SAYS_SHELL, Kind.COMMAND),
+    ({Kind.PAYLOAD}, _ANYWHERE, phrases.OR_PATH, Kind.WEAK),
+    ({Kind.PAYLOAD}, _starts, phrases.SAYS_NAMED_FILE, Kind.WEAK),
+    ({*_OPEN, Kind.PATH, Kind.GLOB}, _ANYWHERE, phrases.SAYS_GLOB, Kind.GLOB),
+    ({Kind.PATH}, _starts, phrases.SAYS_CONTENT, Kind.WEAK),
+    ({*_OPEN, Kind.GLOB}, _ANYWHERE, phrases.SAYS_REGEX, Kind.PAYLOAD),
+    (_OPEN, _starts, phrases.SAYS_SHELL, Kind.COMMAND),
+    (_OPEN, _starts, phrases.SAYS_COMMAND, Kind.COMMAND),
+    ({Kind.NEUTRAL}, re.Pattern[str].match, phrases.SAYS_ID_OR_PATH, None),
+    (_OPEN, _ANYWHERE, phrases.SAYS_PATH, Kind.PATH),
+    ({Kind.NEUTRAL}, _ANYWHERE, phrases.MENTIONS_PATH, Kind.WEAK),
+    (_OPEN, _starts, phrases.SAYS_CODE, Kind.PAYLOAD),
+)
+"""What words tell, where, of an argument of which kinds: the first that fits counts.
+
+Nothing is told of what has an ID: its name counts.
+"""
 
 
 def is_here(variants: list[JsonObject]) -> bool:

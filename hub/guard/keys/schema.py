@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.keys import vocabulary
+from hub.guard.keys import phrases, vocabulary
 from hub.guard.keys.descriptions import (
     Verdict,
     kind_by_description,
@@ -21,28 +21,26 @@ from hub.guard.keys.descriptions import (
 )
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    has_word,
     is_label,
     is_plural,
     is_tree,
+    joined,
     kind_of_key,
-    named_in,
-    names_shell,
     words_of,
 )
-from hub.guard.keys.nodes import (
-    SERVICE,
-    ArgumentNode,
+from hub.guard.keys.neighbours import (
     Members,
     found_elsewhere,
     is_of_here,
     may_list_files,
-    node_of_key,
-    nodes_of,
-    overridden,
+    named_in,
+    names_shell,
     sent_elsewhere,
     shows_places,
     told_by_its_name,
 )
+from hub.guard.keys.nodes import SERVICE, ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -124,7 +122,7 @@ class _Compiler:
         self._beside = set[str]()
         words = words_of(tool)
         self._shows = shows_places(tool)
-        self._on_drive = not vocabulary.DRIVES.isdisjoint(words)
+        self._on_drive = has_word(vocabulary.DRIVES, tool)
         is_compose = "compose" in words and "process" not in words
         self._services = SERVICE if is_compose else None
         self._nodes: dict[tuple[str, _Around, tuple[int, ...]], ArgumentNode] = {}
@@ -171,7 +169,7 @@ class _Compiler:
             if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
                 kind, why = Kind.NEUTRAL, _IN_REPOSITORY
             is_top = why is _IN_REPOSITORY and self._may_be_top(key, variants, around)
-            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, texts(variants, *_SAID)))
+            may_be_path = any(map(phrases.SAYS_ID_OR_PATH.match, texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
@@ -215,16 +213,16 @@ class _Compiler:
         """
         known = {name: self._variants(of) for name, of in members.items()}
         required = {name for one in schemas for name in listed(one, "required")}
-        around = self._names if not (outer.is_here or is_of_here(owner)) else {}
-        sent = sent_elsewhere(self._tool, known, required, around)
+        of_here = outer.is_here or phrases.SAYS_ON_DISK.search(owner) is not None
+        around = self._names if not (of_here or is_of_here(owner)) else {}
+        sent = sent_elsewhere(self._tool, known, required, around, is_here=of_here)
         beside = found_elsewhere(known)
         if any(one is self._arguments for one in schemas):
             self._beside = beside
-        of_here = outer.is_here or vocabulary.SAYS_ON_DISK.search(owner) is not None
         nodes = dict[str, ArgumentNode]()
         for name, of in known.items():
             key = named_in(owner, name, of)
-            any_of = {"", " ".join(words_of(key[-LONGEST_KEY:]))}
+            any_of = {"", joined(key)}
             in_repository = not (beside.isdisjoint(any_of) and self._beside.isdisjoint(any_of))
             told = _Around(name in sent, in_repository and not of_here, of_here)
             nodes[name] = self._node(key, of, told)
@@ -300,11 +298,11 @@ class _Compiler:
             named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
-        if is_named and (says := vocabulary.SAYS_HERE_TOO.search(described)):
+        if is_named and (says := phrases.SAYS_HERE_TOO.search(described)):
             named = Kind.PATH, f"described as '{says[0]}'"
         elif text == "\n" or (is_named and first in (described or titled).lower()):
             return named
-        elsewhere = vocabulary.SAYS_ELSEWHERE.fullmatch(described)
+        elsewhere = phrases.SAYS_ELSEWHERE.fullmatch(described)
         if elsewhere and named[0] in _PERHAPS_ELSEWHERE and not _HERE.search(key):
             return Kind.VIRTUAL, f"described as '{described}'"
         return self._says(named, text)
@@ -314,19 +312,19 @@ class _Compiler:
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, texts(variants, "description")))
+        return any(map(phrases.SAYS_NAMED_BY_PATH.search, texts(variants, "description")))
 
     def _is_in_repository(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
         said = " ".join((self._tool, key, *texts(variants, *_SAID)))
-        is_named = around.in_repository or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
+        is_named = around.in_repository or phrases.SAYS_IN_REPOSITORY.search(said) is not None
         is_named = is_named or self._on_drive
-        return is_named and not vocabulary.SAYS_ON_DISK.search(said)
+        return is_named and not phrases.SAYS_ON_DISK.search(said)
 
     def _may_be_top(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether `/` may be the top of a repository, a drive or a bucket."""
         said = " ".join((self._tool, *texts(variants, *_SAID)))
-        is_there = around.in_repository and words_of(key[-LONGEST_KEY:]) != ["mount", "path"]
+        is_there = around.in_repository and joined(key) != "mount_path"
         return self._shows and (is_there or _DRIVE.search(said) is not None)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
@@ -342,7 +340,7 @@ def _is_data(key: str, variants: list[JsonObject], *, is_sent: bool) -> bool:
     """Return whether what is in an object or a list goes to a cluster or to a database."""
     if is_sent and kind_of_key(key)[0] in _TEXTS:
         return True
-    says = any(map(vocabulary.SAYS_DATA.search, texts(variants, "description")))
+    says = any(map(phrases.SAYS_DATA.search, texts(variants, "description")))
     return (says or is_sent) and (key == "variables" or _is_no_text(variants))
 
 

@@ -456,6 +456,7 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
         ("drive_list", "path", "name", False),
         ("get_files", "mount_path", "name", False),
         ("push_model", "folder_path", "repoId", False),
+        ("git_list_files", "path", "git_repository", False),
         ("sharepoint_sync", "folder_path", "name", False),
         ("install", "prefix", "container", False),
     ],
@@ -565,6 +566,7 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
         ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
         ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
         ("record", "event_data", "resource_name", Kind.PATH),
+        ("aws_upload", "event", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
         ("invoke_function", "payload", "function_name", Kind.PATH),
         ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
@@ -855,6 +857,7 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert chosen.member("pattern").kind is Kind.PATH
 
 
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 _METHOD: JsonObject = {"type": "string", "description": "HTTP method"}
 
 
@@ -953,3 +956,51 @@ def test_the_time_grows_no_faster_than_the_number_of_arguments() -> None:
     names = [f"a{n}_{last}" for n in range(3000) for last in told_by_others]
     schema: Json = {"properties": {name: {"type": "string"} for name in names}}
     assert len(compile_schema(schema, {}, tool="send_keys").properties) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "key", "kind"),
+    [
+        ("run_shell", {"lines": _TEXTS}, "lines", Kind.COMMAND),
+        ("execute_command", {"sequence": _TEXTS, "cwd": _TEXT}, "sequence", Kind.COMMAND),
+        ("bash", {"todo": _TEXT, "shell": _TEXT}, "todo", Kind.COMMAND),
+        ("execute_command", {"sequence": _TEXTS, "cwd": _TEXT}, "cwd", Kind.PATH),
+        ("run_command", {"command": _TEXT, "name": _TEXT}, "name", Kind.NEUTRAL),
+        ("run_command", {"todo": _TEXT, "id": _TEXT}, "id", Kind.NEUTRAL),
+        ("run_sql_command", {"sql": _TEXT}, "sql", Kind.PAYLOAD),
+        ("run_code_command", {"code": _TEXT, "language": _TEXT}, "code", Kind.PAYLOAD),
+        ("list_commands", {"todo": _TEXT}, "todo", Kind.NEUTRAL),
+        ("run_all", {"lines": _TEXTS}, "lines", Kind.PAYLOAD),
+    ],
+)
+def test_a_tool_that_runs_commands_has_some_argument_for_them(
+    tool: str, arguments: JsonObject, key: str, kind: Kind
+) -> None:
+    node = compile_schema({"properties": arguments}, {}, tool=tool).member(key)
+    assert node.kind is node.element().kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "outer", "inner", "kind"),
+    [
+        ("update", "sheet", "values", Kind.NEUTRAL),
+        ("update", "spreadsheetId", "values", Kind.PAYLOAD),
+        ("run", "query", "variables", Kind.NEUTRAL),
+        ("run", "sql", "params", Kind.PAYLOAD),
+    ],
+)
+def test_what_has_a_usual_name_tells_nothing_of_inner_arguments(
+    tool: str, outer: str, inner: str, kind: Kind
+) -> None:
+    steps: Json = {"properties": {inner: {"type": "array"}}}
+    schema: Json = {"properties": {outer: _TEXT, "step": steps}}
+    node = compile_schema(schema, {}, tool=tool).member("step").member(inner)
+    assert node.element().kind is kind
+
+
+def test_a_command_in_an_object_of_this_machine_is_not_for_the_container() -> None:
+    hook: Json = {"properties": {"command": _TEXT}}
+    schema: Json = {"properties": {"image": _TEXT, "command": _TEXT, "on_host": hook, "x": hook}}
+    shape = compile_schema(schema, {}, tool="create_container")
+    assert shape.member("on_host").member("command").why != IN_CONTAINER
+    assert shape.member("x").member("command").why == shape.member("command").why == IN_CONTAINER
