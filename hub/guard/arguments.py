@@ -195,8 +195,8 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         inner = declared.get(key)
         if inner is None:
             inner = _undeclared(key, node, at, found)
-        elif inner.seeks:
-            inner = inner.looking_for(member)
+        elif inner.varies:
+            inner = inner.in_call(member, value)
         kind, whole = inner.kind, False
         if (at.inherited is not _NEUTRAL and not inner.declared) or key in apart:
             kind, whole = _kind_in(value, key, inner, at, found)

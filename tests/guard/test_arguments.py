@@ -570,3 +570,13 @@ def test_the_operator_decides_about_a_place_in_a_container() -> None:
         compile_schema(None, overrides), {"mounts": [{"containerPath": "/b"}]}
     )
     assert claim.kind is Kind.PATH
+
+
+def test_a_variable_for_the_host_of_a_url_is_no_path() -> None:
+    schema: JsonObject = {"properties": {"url": {"type": "string"}, "x": {"type": "string"}}}
+    value = "{{ base.url }}/home/x"
+    assert found({"url": value, "x": value}, schema) == [
+        ("/url", "virtual", value),
+        ("/x", "neutral", value),
+    ]
+    assert found({"url": "/home/{{x}}"}, schema) == [("/url", "neutral", "/home/{{x}}")]

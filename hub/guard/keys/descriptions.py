@@ -30,7 +30,7 @@ def kind_by_description(named: Verdict, text: str) -> Verdict:
         return named if kind in _TEXTS else (Kind.PAYLOAD, f"described as '{other[0]}'")
     for kinds, find, pattern, told in _RULES:
         if kind in kinds and (says := find(pattern, text)):
-            if pattern is phrases.SAYS_REGEX and any(_starts(one, text) for one in phrases.OF_FILE):
+            if pattern in _OF_TEXTS and any(_starts(one, text) for one in phrases.OF_FILE):
                 return Kind.WEAK, f"described as '{says[0]}'"
             said = (
                 "its description mentions" if pattern is phrases.MENTIONS_PATH else "described as"
@@ -62,6 +62,8 @@ def _starts(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 _TEXTS = {Kind.PAYLOAD, Kind.COMMAND}
 _OPEN = {Kind.NEUTRAL, Kind.WEAK, Kind.VIRTUAL}
 """The kinds of which a description may tell anything else."""
+_OF_TEXTS = (phrases.SAYS_REGEX, phrases.SAYS_CODE)
+"""What these say may also be in a file, whose name is then given."""
 _ANYWHERE = re.Pattern[str].search
 _RULES = (
     (_TEXTS, _starts, phrases.STARTS_AS_PATH, Kind.PATH),

@@ -104,13 +104,17 @@ def is_label(key: str) -> bool:
     return any({word, word.removesuffix("s")} & vocabulary.LABEL_WORDS for word in words[-1:])
 
 
+def takes_url(key: str) -> bool:
+    """Return whether `key` takes the name of a place: a URL, a connection."""
+    return last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
+
+
 def is_named_argument(key: str, owner: str) -> bool:
     """Return whether the member `key` of `owner` is a URL, or a named argument of a tool.
 
     So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`; not `{"0": "x"}`.
     """
-    is_url = last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
-    return is_url or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
+    return takes_url(key) or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
 
 
 @lru_cache(maxsize=4096)

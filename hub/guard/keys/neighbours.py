@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.keys import phrases, vocabulary
-from hub.guard.keys.descriptions import is_here
+from hub.guard.keys.descriptions import is_here, said_of
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
@@ -40,6 +40,7 @@ from hub.values import Json, JsonObject, object_or_empty
 _SAY_HERE = (phrases.SAYS_FILE, phrases.SAYS_ON_DISK)
 _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP = re.compile(r"\b(?:GET|HTTP)\b")
+_METHODS = ("method", "http_method", "httpMethod")
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _K8S = re.compile("k8s", re.IGNORECASE)
 _CONTAINER = re.compile("container|pod")
@@ -49,16 +50,20 @@ _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 class Members(Struct, frozen=True):
     """The declared members of one object in a tool's arguments, and what is said of them.
 
-    `methods` and `session` are what the schemas of a method and of a session say. Those that go
-    `elsewhere` are run in a container, if they are commands. `is_run`: a shell runs commands.
+    `session` is what the schemas of a session say. `is_http`: there is an HTTP method. Those that
+    go `elsewhere` are run there, if they are commands. `is_run`: a shell runs commands.
     """
 
     nodes: Mapping[str, ArgumentNode]
     described: Mapping[str, str]
-    methods: str
     session: str
+    is_http: bool
     elsewhere: Collection[str]
     is_run: bool
+
+    def is_elsewhere(self, key: str) -> bool:
+        """Return whether the command under `key` is run in a container or on another machine."""
+        return key in self.elsewhere or bool(phrases.SAYS_RUN_ELSEWHERE.match(self.described[key]))
 
 
 def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
@@ -72,15 +77,15 @@ def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
         described = members.described[key]
         if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
             known[key] = _of_kind(node, node.kind if why is IN_A_LANGUAGE else Kind.COMMAND, why)
-        elif node.kind is Kind.COMMAND and key in members.elsewhere and not is_run:
-            known[key] = replace(node, why=IN_CONTAINER)
+        elif node.kind is Kind.COMMAND and not is_run and members.is_elsewhere(key):
+            known[key] = replace(node, why=IN_CONTAINER, varies=True)
         elif node.kind is Kind.COMMAND and not takes_arguments(key):
             is_read = is_run or names_shell(f"{key} {described}")
             known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
         elif node.declared:
             told = _told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
-    return known | (_commands_among({**nodes, **known}) if _runs_commands(tool) else {})
+    return known
 
 
 def _of_kind(node: ArgumentNode, kind: Kind, why: str) -> ArgumentNode:
@@ -91,33 +96,35 @@ def _of_kind(node: ArgumentNode, kind: Kind, why: str) -> ArgumentNode:
     return replace(node, kind=kind, why=why, items=items)
 
 
-def _runs_commands(tool: str) -> bool:
-    """Return whether a tool's name says that it runs commands: `run_shell`, `bash`."""
+def may_be_commands(
+    tool: str, objects: Collection[Mapping[str, ArgumentNode]]
+) -> list[dict[str, ArgumentNode]]:
+    """Return those members of each of the `objects` that may be commands of a tool that runs some.
+
+    If none is known to be one, all are of which nothing else is known: `{"lines": ["ls /"]}`.
+    """
     words = {*words_of(tool)}
     shells = words & vocabulary.SHELL_WORDS
-    return bool(shells) and (words == shells or not vocabulary.RUNNING_WORDS.isdisjoint(words))
-
-
-def _commands_among(nodes: Mapping[str, ArgumentNode]) -> dict[str, ArgumentNode]:
-    """Return the arguments that may be the commands of a tool that runs some.
-
-    If none is known to be one, those are of which nothing else is known: `{"lines": ["ls /"]}`.
-    """
-    if any(node.kind is Kind.COMMAND and key != "shell" for key, node in nodes.items()):
-        return {}
-    return {
-        key: _of_kind(node, Kind.COMMAND, FOR_SHELL)
-        for key, node in nodes.items()
-        if node.kind is Kind.NEUTRAL or last_word(key) in vocabulary.SCRIPT_WORDS
-        if node.kind in _TEXTS and node.why is not IN_A_LANGUAGE and not node.label
-    }
+    runs = shells and (words == shells or not vocabulary.RUNNING_WORDS.isdisjoint(words))
+    known = (key for nodes in objects for key, one in nodes.items() if one.kind is Kind.COMMAND)
+    if not runs or any(key != "shell" for key in known):
+        return [{} for _ in objects]
+    return [
+        {
+            key: _of_kind(node, Kind.COMMAND, FOR_SHELL)
+            for key, node in nodes.items()
+            if node.kind is Kind.NEUTRAL or last_word(key) in vocabulary.SCRIPT_WORDS
+            if node.kind in _TEXTS and node.why is not IN_A_LANGUAGE and not node.label
+        }
+        for nodes in objects
+    ]
 
 
 def _greps(tool: str) -> bool:
     """Return whether a tool's name says that it looks for a text in files."""
     words = words_of(tool)
     finds = not vocabulary.FINDING_WORDS.isdisjoint(words[:-1])
-    is_text = words[-1:] in (["text"], ["code"], ["content"])
+    is_text = words[-1:] in (["text"], ["code"], ["content"], ["line"])
     return (finds and is_text) or not vocabulary.GREPPING_WORDS.isdisjoint(words)
 
 
@@ -128,7 +135,7 @@ def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, A
     looks like an option is none: `-f/etc/x`.
     """
     seeking = {
-        key: replace(node, seeks=True)
+        key: replace(node, varies=True)
         for key, node in members.items()
         if key in vocabulary.SOUGHT and node.kind is Kind.PAYLOAD
     }
@@ -137,7 +144,7 @@ def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, A
     if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
         return seeking
     why = "the tool's name says that it looks for a text"
-    return {**seeking, "pattern": replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)}
+    return {**seeking, "pattern": replace(pattern, kind=Kind.PAYLOAD, why=why, varies=True)}
 
 
 def names_shell(text: str) -> bool:
@@ -173,10 +180,10 @@ def _says_here(text: Json) -> bool:
 
 def _told_beside(members: Members) -> set[str]:
     """Return facts that the names of the members, and their schemas, tell together."""
-    names, is_http = members.nodes.keys(), _HTTP.search(members.methods) is not None
+    names = members.nodes.keys()
     facts = {
         "cookie": {"name", "value", "domain"} <= names,
-        "request": is_http and names.isdisjoint({"url", "uri", "endpoint"}),
+        "request": members.is_http and names.isdisjoint({"url", "uri", "endpoint"}),
         "folder": any(map(_FOLDER.search, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
         "terminal": any(has_word(vocabulary.TERMINAL_WORDS, x) for x in (*names, members.session)),
@@ -249,6 +256,7 @@ def sent_elsewhere(
     }
     # A container that need not be named may be this machine.
     spoken = {key for key, must in speaking.items() if must or not _CONTAINER.match(key)}
+    spoken |= {"http_method"} if is_http(members) else set()
     sent = set[str]()
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
         if all(map(words.intersection, tools)) and (spoken & of if of else by_name):
@@ -258,6 +266,11 @@ def sent_elsewhere(
     return frozenset(
         key for key, of in members.items() if joined(key) in sent and not _is_of_files(of)
     )
+
+
+def is_http(members: Mapping[str, list[JsonObject]]) -> bool:
+    """Return whether one of an object's members is the method of an HTTP request."""
+    return any(_HTTP.search(said_of(members.get(name, ()))) for name in _METHODS)
 
 
 def _is_of_files(variants: list[JsonObject]) -> bool:

@@ -11,13 +11,19 @@ from msgspec.structs import replace
 
 from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_tree, kind_of_key
 from hub.guard.keys.vocabulary import Kind
-from hub.values import Json
+from hub.values import Json, JsonObject
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
-IN_CONTAINER = "a command that is run in a container"
+IN_CONTAINER = "a command that is run in a container or on another machine"
 """Why a command is judged as what is behind `docker exec x`."""
+HERE_AFTER_ALL = "a command for another machine, but the call names this one"
+_TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
+_THIS_MACHINE = re.compile(
+    r"(?:[\w.-]+@)?(?:localhost|127(?:\.\d+){1,3}|\[?::1\]?|0(?:\.0\.0\.0)?)(?::\d+)?",
+    re.IGNORECASE,
+)
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
@@ -32,7 +38,7 @@ class ArgumentNode(Struct, frozen=True):
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
     In a `tree` they are files and folders, and so they are in the objects inside.
-    A text that `seeks` is what a program looks for, unless it looks like an option.
+    What a text that `varies` is depends on the call: see `in_call`.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `tool` is the name of the tool, if this is the place of all its arguments.
     `items` and `extra` are the nodes of array elements and of undeclared members.
@@ -46,7 +52,7 @@ class ArgumentNode(Struct, frozen=True):
     structured: bool = False
     named_by_path: bool = False
     tree: bool = False
-    seeks: bool = False
+    varies: bool = False
     counts: bool = False
     tool: str = ""
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
@@ -73,9 +79,21 @@ class ArgumentNode(Struct, frozen=True):
         named = node_of_key(key[-LONGEST_KEY:])
         return self.tree and not named.label and named.kind is not Kind.PAYLOAD
 
-    def looking_for(self, searched: Json) -> ArgumentNode:
-        """Return the node of a text that `seeks`, or a list of texts: a pattern with options."""
-        texts = searched if isinstance(searched, list) else [searched]
+    def in_call(self, value: Json, beside: JsonObject) -> ArgumentNode:
+        """Return the node of a `value` that `varies`.
+
+        What a program looks for is a pattern if it looks like an option, or a list with one. A
+        command for another machine is one for this machine if a text `beside` it names this one. A
+        URL may start with a variable for its host: `{{base}}/home`.
+        """
+        if self.kind is Kind.NEUTRAL:
+            is_url = isinstance(value, str) and _TEMPLATE.match(value)
+            return replace(self, kind=Kind.VIRTUAL) if is_url else self
+        if self.why is IN_CONTAINER:
+            texts = (text for text in beside.values() if isinstance(text, str))
+            is_here = any(map(_THIS_MACHINE.fullmatch, texts))
+            return replace(self, why=HERE_AFTER_ALL) if is_here else self
+        texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
 
     def element(self) -> ArgumentNode:
@@ -109,7 +127,7 @@ def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode
     """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
         return replace(
-            node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset(), seeks=False
+            node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset(), varies=False
         )
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():

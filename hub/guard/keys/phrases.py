@@ -138,13 +138,27 @@ SAYS_COMMAND = _says(
     r"\w+ )?commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
     r"|program to run with (?:its )?arg|(?:test|build|lint) command(?=[.,;:\n]))"
 )
+SAYS_RUN_ELSEWHERE = _says(
+    r"(?!.*\b(?:local\w*|if|or|unless|this machine|(?<!remote )host)\b)(?:.*(?:"
+    r"\b(?:in|inside|within|on) (?:(?:the|a|an|this|each) )?(?:(?:running|target|connected) )?"
+    r"(?:(?:remote )?(?:container|pod|device|emulator)|remote (?:server|host|machine|system))\b"
+    r"|\b(?:in|inside|via) '?adb shell\b)|(?:the )?(?:container|adb shell) command\b)"
+)
+"""A command is run there, and nothing is said of this machine."""
+_LANGUAGE = (
+    r"(?:vba|gdscript|javascript|typescript|python|sql|lua|ruby|groovy|julia|matlab|glsl|hlsl"
+    r"|openscad|latex|c#|c\+\+)"
+)
 SAYS_CODE = _says(
-    r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
+    r"^(?:the )?(?:text |new )?(?:value|text|option)(?: or label)?(?: of the option)?"
+    r" to (?:fill|type|enter|select|input)\b"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
-    r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
+    r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b)"
+    rf"|(?:(?:the|a|full|complete|new|raw|module's) )*{_LANGUAGE}"
+    r" (?:source|statements?|snippet|code)(?=\s?[.,;:(\n]| (?:of|for|as|to)\b))"
     r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
 )
 SAYS_LINES_OF_CODE = _says(

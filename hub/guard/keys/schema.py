@@ -27,12 +27,15 @@ from hub.guard.keys.key_words import (
     is_tree,
     joined,
     kind_of_key,
+    takes_url,
     words_of,
 )
 from hub.guard.keys.neighbours import (
     Members,
     found_elsewhere,
+    is_http,
     is_of_here,
+    may_be_commands,
     may_list_files,
     named_in,
     names_shell,
@@ -62,7 +65,6 @@ _TEXT_TYPES = frozenset({"string", "array", "object"})
 _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
-_METHODS = ("method", "http_method", "httpMethod")
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _DRIVE = re.compile("onedrive|dropbox|sharepoint", re.IGNORECASE)
 """A drive elsewhere: `drive` alone may be a disk of this machine."""
@@ -139,8 +141,11 @@ class _Compiler:
             judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
+        objects = [nodes for nodes, _ in self._objects]
         for nodes, members in self._objects:
             nodes.update(told_by_its_name(self._tool, members))
+        for nodes, commands in zip(objects, may_be_commands(self._tool, objects), strict=True):
+            nodes.update(commands)
         return replace(top, tool=self._tool)
 
     def _find_arguments(self) -> JsonObject:
@@ -178,6 +183,7 @@ class _Compiler:
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
+                varies=kind is Kind.NEUTRAL and takes_url(key),
                 counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node
@@ -230,11 +236,10 @@ class _Compiler:
             name: next(texts(of, "description", most=_READ_OF_ALL), "")
             for name, of in known.items()
         }
-        methods = " ".join(said_of(known.get(name, ())) for name in _METHODS)
         session = " ".join(said_of(of) for name, of in known.items() if "session" in name.lower())
         # One that may be true or false may be none, and a list is run without one.
         is_run = names_shell(self._tool) or types_of(known.get("shell", [])) == {"string"}
-        told = Members(nodes, described, methods, session, sent, is_run)
+        told = Members(nodes, described, session, is_http(known), sent, is_run)
         self._objects.append((nodes, told))
         return nodes
 

@@ -86,7 +86,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase element"
+    " password passphrase element condition"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 OUTPUT_WORDS = _words("output out dest destination save export")
@@ -115,8 +115,11 @@ GOES_ELSEWHERE = _table(
     " | command cmd entrypoint env environment env_var",
     "container container_id container_name pod pod_name | exec execute run | command cmd",
     "service service_name | compose | exec run | command cmd",
+    "| ssh remote | exec execute run command | command cmd",
+    "| adb | shell | command cmd",
     "| playbook ansible | extra_var",
-    "url uri endpoint | body header",
+    "url uri endpoint http_method | body header",
+    "| http https rest webhook api | request call send invoke post put patch | body",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload param query",
     "sql statement cypher | param parameter binding binds value arg",
@@ -157,8 +160,8 @@ GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
 SOUGHT = _words("pattern regex query")
 """Arguments of such a tool that hold what it looks for."""
-FINDING_WORDS = _words("search find")
-"""The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
+FINDING_WORDS = _words("search find extract")
+"""The same before the last word `text`, `lines` or the like, as in `search_file_content`."""
 FILLERS = _words("list array set value val str string param parameter item entry collection input")
 """After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")

@@ -28,6 +28,17 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
         ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
         ("value", {"type": "string", "description": "Value to fill"}, Kind.PAYLOAD),
+        ("value", {"description": "Text value to fill in"}, Kind.PAYLOAD),
+        ("value", {"description": "Value or label of the option to select"}, Kind.PAYLOAD),
+        ("value", {"description": "Value to input into form fields"}, Kind.PAYLOAD),
+        ("value", {"description": "Value to load the options from"}, Kind.NEUTRAL),
+        ("source", {"description": "GDScript statements, compiled as a body"}, Kind.PAYLOAD),
+        ("source", {"description": "The module's complete VBA source."}, Kind.PAYLOAD),
+        ("source", {"description": "Python code to run, or a file"}, Kind.WEAK),
+        ("source", {"description": "Folder with Python code to check"}, Kind.WEAK),
+        ("source", {"description": "Python source file"}, Kind.WEAK),
+        ("condition", {}, Kind.PAYLOAD),
+        ("condition", {"description": "Path to the file with the condition"}, Kind.PATH),
         ("text", {"description": "Text to send to the running process"}, Kind.NEUTRAL),
         ("text", {"description": "Text to send to the user"}, Kind.PAYLOAD),
         ("value", {"type": "string", "description": "Value to fill in, or a path"}, Kind.WEAK),
@@ -840,6 +851,8 @@ _FLAG: JsonObject = {"type": "boolean"}
         ("findText", _TEXT, {}, Kind.PAYLOAD),
         ("grep", {"description": "Glob of files"}, {}, Kind.GLOB),
         ("grep", _TEXT, {"query": _TEXT}, Kind.GLOB),
+        ("extract_lines", _TEXT, {}, Kind.PAYLOAD),
+        ("extract_files", _TEXT, {}, Kind.GLOB),
         ("search_files", _TEXT, {}, Kind.GLOB),
         ("find_code_files", _TEXT, {}, Kind.GLOB),
         ("text", _TEXT, {}, Kind.GLOB),
@@ -1004,3 +1017,51 @@ def test_a_command_in_an_object_of_this_machine_is_not_for_the_container() -> No
     shape = compile_schema(schema, {}, tool="create_container")
     assert shape.member("on_host").member("command").why != IN_CONTAINER
     assert shape.member("x").member("command").why == shape.member("command").why == IN_CONTAINER
+
+
+@pytest.mark.parametrize(
+    ("tool", "described", "elsewhere"),
+    [
+        ("ssh_exec", "Command to run", True),
+        ("run_remote_command", "", True),
+        ("adb_shell", "", True),
+        ("adb_push", "", False),
+        ("ssh_copy", "", False),
+        ("run_on_ssh_host", "", False),
+        ("run", "Command to execute on remote server", True),
+        ("run", "Command to execute on the remote host", True),
+        ("run", "The command to execute in the container", True),
+        ("run", "Container command", True),
+        ("run", "Command to run inside 'adb shell'", True),
+        ("run", "Command to run in the container or here", False),
+        ("run", "Command to run in the container, if one is named", False),
+        ("run", "Local command to run on the device", False),
+        ("run", "Command to run on the host of the container", False),
+        ("run", "Command to run", False),
+        ("run_bash", "Command to run in the container", False),
+    ],
+)
+def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere: bool) -> None:
+    schema: Json = {"properties": {"command": {**_TEXT, "description": described}}}
+    node = compile_schema(schema, {}, tool=tool).member("command")
+    assert node.kind is Kind.COMMAND
+    assert (node.why == IN_CONTAINER) is elsewhere
+    for host in ("localhost", "root@127.0.0.1", "[::1]:22"):
+        assert node.in_call("ls", {"host": host}).why != IN_CONTAINER
+    assert node.in_call("ls", {"host": "web1", "port": 22}) == node
+
+
+@pytest.mark.parametrize(
+    ("tool", "beside", "kind"),
+    [
+        ("request", {"path": _TEXT, "method": _METHOD}, Kind.PAYLOAD),
+        ("request", {"path": _TEXT, "method": _TEXT}, Kind.PATH),
+        ("post_api", {"path": _TEXT}, Kind.PAYLOAD),
+        ("update_api_comment", {"path": _TEXT}, Kind.PATH),
+    ],
+)
+def test_the_body_of_a_request_goes_to_its_server(
+    tool: str, beside: JsonObject, kind: Kind
+) -> None:
+    schema: Json = {"properties": {"body": {"type": "object"}, **beside}}
+    assert compile_schema(schema, {}, tool=tool).member("body").member("path").kind is kind
