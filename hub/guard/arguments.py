@@ -9,17 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, TooMuchError
-from hub.guard.keys.key_words import LONGEST_KEY, SCRIPTS, is_measure, is_mount, is_plural
-from hub.guard.keys.members import (
+from hub.guard.keys.key_words import LONGEST_KEY, SCRIPTS, is_mount, is_plural, last_word
+from hub.guard.keys.neighbours import named_in
+from hub.guard.keys.nodes import (
+    BY_OPERATOR,
     EXTENSION,
+    ArgumentNode,
     inherited,
     is_in_container,
     is_in_document,
     kind_of_script,
+    node_of_key,
 )
-from hub.guard.keys.neighbours import named_in
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, node_of_key
-from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
+from hub.guard.keys.vocabulary import IN_CONTAINER, MEASURES, Kind
 from hub.guard.text.embedded_json import (
     MAX_STRINGS,
     TOO_MUCH,
@@ -37,9 +39,7 @@ from hub.values import Json, JsonObject
 
 def escaped(key: str) -> str:
     """Return `key` as one step of a JSON pointer."""
-    if "~" in key or "/" in key:
-        return key.replace("~", "~0").replace("/", "~1")
-    return key
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 # Looked up once: looking up an enum's member takes longer than the comparison with it.
@@ -68,9 +68,6 @@ _PER_CANDIDATE = 5
 _FEW = 256
 _CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
-# What may be spent on text that only looks like JSON, by its length.
-_READ_AGAIN = 8
-_PER_STRING = 4
 
 
 class PathCandidate(Struct, frozen=True):
@@ -114,10 +111,11 @@ class _Found(list[PathCandidate]):
     """The candidates of one call, and what may still be spent on the search.
 
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
-    JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
-    have it: in one scope it is judged only once, even if many cells of a table have it.
-    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name,
-    and `arguments` has all of its arguments: one may name the language of all scripts in the call.
+    JSON, where a long one counts as several. `bare` are the texts without path signs that may be a
+    file name, each with the scopes that have it: in one scope it is judged only once, even if many
+    cells of a table have it. `free` are the candidates of these, which do not count as too many.
+    `tool` is the tool's name, and `arguments` has all of its arguments: one may name the language
+    of all scripts in the call.
     """
 
     left: int
@@ -136,28 +134,11 @@ class _Found(list[PathCandidate]):
             raise TooMuchError(TOO_MUCH)
 
 
-class _Unread:
-    """The limit on reading a text that looks like JSON and is none, with the strings inside it.
-
-    Each string in the text is read in up to four ways, and so is each string inside that string.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._left = _READ_AGAIN * len(text) + _LONG_TEXT
-
-    def spend(self, string: str) -> None:
-        """Subtract the effort of reading a string. Raises PathError if the limit is exceeded."""
-        self._left -= len(string) + _PER_STRING
-        if self._left < 0:
-            raise PathError(TOO_MUCH)
-
-
 class _Place(Struct, frozen=True, gc=False):
     pointer: str
     key: str
     inherited: Kind
     depth: int
-    unread: _Unread | None = None
     whole: bool = False
     in_list: bool = False
     scope: str = ""
@@ -165,7 +146,7 @@ class _Place(Struct, frozen=True, gc=False):
     def member(self, key: str, kind: Kind, depth: int, *, whole: bool = False) -> _Place:
         """Return the place of the member `key` of the object here."""
         at = f"{self.pointer}/{key if key.isidentifier() else escaped(key)}"
-        return _Place(at, key, kind, depth, self.unread, whole=whole, scope=self.scope)
+        return _Place(at, key, kind, depth, whole=whole, scope=self.scope)
 
     def element(self, index: int, kind: Kind) -> _Place:
         """Return the place of an element of the list here."""
@@ -258,7 +239,8 @@ def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> N
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
     elif at.inherited is _PATH and _is_number(value):
-        known = node.declared or is_measure(at.key[-LONGEST_KEY:])
+        word = last_word(at.key[-LONGEST_KEY:])
+        known = node.declared or not MEASURES.isdisjoint({word, word.removesuffix("s")})
         if node.kind is _PATH or not known:
             found.append(PathCandidate(at.pointer, at.key, _PATH, value, node.why))
 
@@ -351,15 +333,14 @@ def _add_bare(candidate: PathCandidate, found: _Found) -> None:
 def _add_strings(text: str, at: _Place, found: _Found) -> None:
     """Add the strings inside a text that looks like JSON but cannot be parsed."""
     remarks, kind = has_remarks(text), at.inherited
-    unread = at.unread or _Unread(text)
     for index, (key, string) in enumerate(strings_in(text)):
         _check_size(at, found)
-        found.strings -= 1
-        unread.spend(string)
+        found.strings -= 1 + len(string) // _LONG_TEXT
+        found.spend(_PER_CANDIDATE, string)
         kind = _kind_of_string(key, at.inherited, kind if remarks else None)
         if _is_judged(kind, string, _UNREAD):
             place = at.member(str(index), kind, at.depth)
-            place = replace(place, key=key, unread=unread, in_list=not key)
+            place = replace(place, key=key, in_list=not key)
             _add(string, _UNREAD, place, found)
 
 

@@ -330,8 +330,8 @@ def test_a_path_in_strings_in_strings_is_found() -> None:
         {"k" * 5000: {"a": "/a"}},
         {"x": ["/a"] * MAX_CANDIDATES + ["/a", '["a",]']},
         {"x": ["[" + "".join(f"'{n}a'," for n in range(5000))] * 10},
-        {"x": hidden(40, "a" * 1000)},
-        {"x": [hidden(40, "a" * 1000)]},
+        {"x": hidden(70, "a" * 1000)},
+        {"x": [hidden(70, "a" * 1000)]},
     ],
 )
 def test_arguments_that_are_too_many_or_ambiguous_are_refused(arguments: JsonObject) -> None:
@@ -364,6 +364,7 @@ def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
         {"a": {"b": {"c": {}}}},
         {"a": [0] * 10},
         {"path": ["x", "y"]},
+        {"a": "['x', 'y', 'z']"},
     ],
 )
 def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
@@ -580,3 +581,11 @@ def test_a_variable_for_the_host_of_a_url_is_no_path() -> None:
         ("/x", "neutral", value),
     ]
     assert found({"url": "/home/{{x}}"}, schema) == [("/url", "neutral", "/home/{{x}}")]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [("fileSize", True), ("end_lines", True), ("fd", False), ("size_of_fd", False), ("", False)],
+)
+def test_a_measure_is_no_path(key: str, *, is_one: bool) -> None:
+    assert bool(found({"path": {key: 5}})) is not is_one

@@ -35,8 +35,6 @@ TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
 SCRIPTS = frozenset({"script", "code"})
 """Such an argument is a command if a shell runs it, as the tool or the call says."""
-_OF_A_PATH = {"name", "location", "arg", "argument"}
-_PLACES = {Kind.PATH, Kind.WEAK, Kind.GLOB}
 
 
 @lru_cache(maxsize=4096)
@@ -90,11 +88,6 @@ def takes_patch(key: str) -> bool:
     return "." not in key and not vocabulary.PATCH_WORDS.isdisjoint(words_of(key))
 
 
-def is_measure(key: str) -> bool:
-    """Return whether `key` takes a number that is no file name: a size, a line, a count."""
-    return not vocabulary.MEASURES.isdisjoint({last_word(key), last_word(key).removesuffix("s")})
-
-
 @lru_cache(maxsize=4096)
 def is_label(key: str) -> bool:
     """Return whether `key` takes a label, not a file name: a kind, a status, a branch, an id."""
@@ -109,14 +102,6 @@ def takes_url(key: str) -> bool:
     return last_word(key[-LONGEST_KEY:]) in vocabulary.LOCATOR_WORDS
 
 
-def is_named_argument(key: str, owner: str) -> bool:
-    """Return whether the member `key` of `owner` is a URL, or a named argument of a tool.
-
-    So `{"config": {"url": "/users"}}`, and `{"args": {"topic": "/etc hosts"}}`; not `{"0": "x"}`.
-    """
-    return takes_url(key) or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
-
-
 @lru_cache(maxsize=4096)
 def is_plural(key: str) -> bool:
     """Return whether `key` is a plural: an object there has the names of things as its keys."""
@@ -124,7 +109,6 @@ def is_plural(key: str) -> bool:
     return bool(words) and words[-1].lower().endswith("s")
 
 
-@lru_cache(maxsize=4096)
 def is_tree(key: str) -> bool:
     """Return whether an object under `key` may be a tree of folders, by name, with files in it."""
     return last_word(key) in vocabulary.TREE_WORDS or ("file" in key.lower() and is_plural(key))
@@ -147,12 +131,6 @@ def words_of(key: str) -> list[str]:
 def joined(key: str) -> str:
     """Return a key in snake case, its words in the singular: `tableNames` is `table_name`."""
     return "_".join(_PLURAL.sub("", word) for word in words_of(key[-LONGEST_KEY:]))
-
-
-def singular_words_of(name: str) -> set[str]:
-    """Return the words of a name, and each of them without an `s`."""
-    words = {*words_of(name)}
-    return words | {word.removesuffix("s") for word in words}
 
 
 @lru_cache(maxsize=4096)
@@ -182,14 +160,20 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
             return Kind.PATH, " ".join(words)
         kind, word = _kind_of_words(words[:-1])
         return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
-    if _is_text_of_file(words):
+    # Something goes to a file or comes from one, as a text does: `content_from_file`.
+    at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
+    if at and words[at - 1] in _OF_FILE and _is_path_word(words[-1]):
         return Kind.WEAK, " ".join(words)
     words = _noun_phrase(words)
     return _kind_of_noun(words) if words else (Kind.NEUTRAL, "")
 
 
 def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
-    if len(words) > 1 and words[-1] in _OF_A_PATH and _is_path_word(words[-2]):
+    if (
+        len(words) > 1
+        and words[-1] in {"name", "location", "arg", "argument"}
+        and _is_path_word(words[-2])
+    ):
         words = words[:-1]
     head, before = words[-1], words[-2] if len(words) > 1 else ""
     if _is_path_word(head):
@@ -212,22 +196,13 @@ def _kind_of_noun(words: list[str]) -> tuple[Kind, str]:
     return (Kind.COMMAND, f"{before} {head}") if is_command else named
 
 
-def _is_text_of_file(words: list[str]) -> bool:
-    """Return whether words say that something goes to a file or comes from one, as a text does.
-
-    So `content_from_file`, and `save_to_file`.
-    """
-    at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
-    return bool(at) and words[at - 1] in _OF_FILE and _is_path_word(words[-1])
-
-
 def _kind_of_either(words: list[str]) -> tuple[Kind, str]:
     """Return the kind of a name with "or" in it, such as `path_or_content`."""
     word = " ".join(words)
     kinds = [_kind_of_words(part.split())[0] for part in word.split(" or ")]
     if {*kinds} <= {Kind.PATH, kinds[0]} and kinds[0] in {Kind.COMMAND, Kind.GLOB}:
         return kinds[0], word
-    if len({*kinds}) > 1 and not _PLACES.isdisjoint(kinds):
+    if len({*kinds}) > 1 and not {Kind.PATH, Kind.WEAK, Kind.GLOB}.isdisjoint(kinds):
         return Kind.WEAK, word
     return kinds[0], word if kinds[0] is not Kind.NEUTRAL else ""
 

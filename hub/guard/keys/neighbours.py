@@ -9,35 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from hub.guard.keys import phrases, vocabulary
-from hub.guard.keys.descriptions import is_here, said_of
+from hub.guard.keys import descriptions, vocabulary
+from hub.guard.keys.descriptions import READ_OF_ALL, is_here, said_of, texts, types_of
 from hub.guard.keys.key_words import (
-    LONGEST_KEY,
-    SCRIPTS,
     TYPED,
     has_word,
     is_label,
     joined,
     kind_of_key,
     last_word,
-    singular_words_of,
     takes_arguments,
     words_of,
 )
-from hub.guard.keys.nodes import (
-    FOR_INTERPRETER,
-    FOR_SHELL,
-    IN_A_LANGUAGE,
-    IN_CONTAINER,
-    ArgumentNode,
-)
+from hub.guard.keys.nodes import FOR_SHELL, IN_A_LANGUAGE, IN_CONTAINER, ArgumentNode, why_of_script
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
-_SAY_HERE = (phrases.SAYS_FILE, phrases.SAYS_ON_DISK)
 _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORECASE)
 _HTTP = re.compile(r"\b(?:GET|HTTP)\b")
 _METHODS = ("method", "http_method", "httpMethod")
@@ -47,41 +36,35 @@ _CONTAINER = re.compile("container|pod")
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
-class Members(Struct, frozen=True):
-    """The declared members of one object in a tool's arguments, and what is said of them.
+def told_by_its_name(
+    tool: str,
+    nodes: Mapping[str, ArgumentNode],
+    schemas: Mapping[str, list[JsonObject]],
+    sent: Collection[str],
+) -> dict[str, ArgumentNode]:
+    """Return those of an object's declared `nodes` of which a tool's name tells more.
 
-    `session` is what the schemas of a session say. `is_http`: there is an HTTP method. Those that
-    go `elsewhere` are run there, if they are commands. `is_run`: a shell runs commands.
+    Those that are `sent` elsewhere are run there, if they are commands.
     """
-
-    nodes: Mapping[str, ArgumentNode]
-    described: Mapping[str, str]
-    session: str
-    is_http: bool
-    elsewhere: Collection[str]
-    is_run: bool
-
-    def is_elsewhere(self, key: str) -> bool:
-        """Return whether the command under `key` is run in a container or on another machine."""
-        return key in self.elsewhere or bool(phrases.SAYS_RUN_ELSEWHERE.match(self.described[key]))
-
-
-def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
-    """Return the nodes of those members of which a tool's name tells more."""
-    nodes, is_run = members.nodes, members.is_run
-    known = dict[str, ArgumentNode]()
-    if _greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(nodes):
-        known = _looking_for_its_pattern(nodes)
-    beside = _told_beside(members)
+    is_of_text = last_word(tool) in {"text", "code", "content", "line"}
+    seeks = is_of_text and has_word(vocabulary.FINDING_WORDS, tool)
+    seeks = seeks or has_word(vocabulary.GREPPING_WORDS, tool)
+    seeks = seeks or not vocabulary.FILE_PATTERNS.isdisjoint(map(joined, nodes))
+    known = _looking_for_its_pattern(nodes) if seeks else dict[str, ArgumentNode]()
+    # A shell that may be true or false may be none, and a list is run without one.
+    is_run = _names_shell(tool) or types_of(schemas.get("shell", [])) == {"string"}
+    beside = _told_beside(schemas)
     for key, node in {**nodes, **known}.items():
-        described = members.described[key]
+        described = next(texts(schemas[key], "description", most=READ_OF_ALL), "")
         if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
             known[key] = _of_kind(node, node.kind if why is IN_A_LANGUAGE else Kind.COMMAND, why)
-        elif node.kind is Kind.COMMAND and not is_run and members.is_elsewhere(key):
-            known[key] = replace(node, why=IN_CONTAINER, varies=True)
-        elif node.kind is Kind.COMMAND and not takes_arguments(key):
-            is_read = is_run or names_shell(f"{key} {described}")
-            known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
+        elif node.kind is Kind.COMMAND:
+            is_sent = key in sent or descriptions.SAYS_RUN_ELSEWHERE.match(described)
+            is_read = is_run or _names_shell(f"{key} {described}")
+            if is_sent and not is_run:
+                known[key] = replace(node, why=IN_CONTAINER, varies=True)
+            elif is_read and not takes_arguments(key):
+                known[key] = replace(node, why=FOR_SHELL)
         elif node.declared:
             told = _told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
@@ -93,46 +76,29 @@ def _of_kind(node: ArgumentNode, kind: Kind, why: str) -> ArgumentNode:
     items = node.items
     if items is not None and items.kind in _TEXTS and not items.properties:
         items = replace(items, kind=kind, why=why)
-    return replace(node, kind=kind, why=why, items=items)
+    return replace(node, kind=kind, why=why, items=items, varies=False)
 
 
-def may_be_commands(
-    tool: str, objects: Collection[Mapping[str, ArgumentNode]]
-) -> list[dict[str, ArgumentNode]]:
-    """Return those members of each of the `objects` that may be commands of a tool that runs some.
+def take_commands(tool: str, objects: Collection[dict[str, ArgumentNode]]) -> None:
+    """Take the members of which nothing else is known for the commands of a tool that runs some.
 
-    If none is known to be one, all are of which nothing else is known: `{"lines": ["ls /"]}`.
+    So `{"lines": ["ls /"]}` of `run_shell`, if no member of any object is known to be a command.
     """
     words = {*words_of(tool)}
     shells = words & vocabulary.SHELL_WORDS
-    runs = shells and (words == shells or not vocabulary.RUNNING_WORDS.isdisjoint(words))
+    runs = shells and (words == shells or words & vocabulary.RUNNING_WORDS)
     known = (key for nodes in objects for key, one in nodes.items() if one.kind is Kind.COMMAND)
-    if not runs or any(key != "shell" for key in known):
-        return [{} for _ in objects]
-    return [
-        {
-            key: _of_kind(node, Kind.COMMAND, FOR_SHELL)
-            for key, node in nodes.items()
-            if node.kind is Kind.NEUTRAL or last_word(key) in vocabulary.SCRIPT_WORDS
-            if node.kind in _TEXTS and node.why is not IN_A_LANGUAGE and not node.label
-        }
-        for nodes in objects
-    ]
-
-
-def _greps(tool: str) -> bool:
-    """Return whether a tool's name says that it looks for a text in files."""
-    words = words_of(tool)
-    finds = not vocabulary.FINDING_WORDS.isdisjoint(words[:-1])
-    is_text = words[-1:] in (["text"], ["code"], ["content"], ["line"])
-    return (finds and is_text) or not vocabulary.GREPPING_WORDS.isdisjoint(words)
+    for nodes in objects if runs and all(key == "shell" for key in known) else ():
+        for key, node in nodes.items():
+            is_text = node.kind is Kind.NEUTRAL or last_word(key) in vocabulary.SCRIPT_WORDS
+            if is_text and node.kind in _TEXTS and node.why is not IN_A_LANGUAGE and not node.label:
+                nodes[key] = _of_kind(node, Kind.COMMAND, FOR_SHELL)
 
 
 def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, ArgumentNode]:
     """Return the members that are a text which a tool looks for: its `pattern` is that text.
 
-    It is not if another argument is a text, or if the schema says that it is a glob. A text that
-    looks like an option is none: `-f/etc/x`.
+    It is not if another argument is a text, or if the schema says that it is a glob.
     """
     seeking = {
         key: replace(node, varies=True)
@@ -147,22 +113,9 @@ def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, A
     return {**seeking, "pattern": replace(pattern, kind=Kind.PAYLOAD, why=why, varies=True)}
 
 
-def names_shell(text: str) -> bool:
+def _names_shell(text: str) -> bool:
     """Return whether a name, or a description, says that a shell such as bash reads a command."""
     return has_word(vocabulary.SHELLS, text) and not _DENIES.search(text)
-
-
-def why_of_script(key: str, tool: str, beside: Collection[str], *, is_run: bool = False) -> str:
-    """Return why the text under `key` is, or may be, a command; nothing if it is none.
-
-    It is one if a shell runs it, as the tool or another argument says.
-    """
-    is_read = "interpreter" in beside or "shell" in beside
-    is_read = is_read or has_word(vocabulary.SCRIPT_READERS, tool)
-    if is_read and last_word(key) in {*SCRIPTS, "scripts"}:
-        return FOR_SHELL if is_run else FOR_INTERPRETER
-    runs = key in SCRIPTS and has_word(vocabulary.RUNNING_WORDS, tool)
-    return IN_A_LANGUAGE if runs else ""
 
 
 def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
@@ -175,18 +128,21 @@ def named_in(owner: str, key: str, schemas: Iterable[Json] = ()) -> str:
 
 
 def _says_here(text: Json) -> bool:
-    return isinstance(text, str) and any(says.search(text) for says in _SAY_HERE)
+    here = (descriptions.SAYS_FILE, descriptions.SAYS_ON_DISK)
+    return isinstance(text, str) and any(says.search(text) for says in here)
 
 
-def _told_beside(members: Members) -> set[str]:
+def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
     """Return facts that the names of the members, and their schemas, tell together."""
-    names = members.nodes.keys()
+    names = members.keys()
+    sessions = (said_of(of) for name, of in members.items() if "session" in name.lower())
+    of_terminal = (*names, *sessions)
     facts = {
         "cookie": {"name", "value", "domain"} <= names,
-        "request": members.is_http and names.isdisjoint({"url", "uri", "endpoint"}),
+        "request": _is_http(members) and names.isdisjoint({"url", "uri", "endpoint"}),
         "folder": any(map(_FOLDER.search, names)),
         "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
-        "terminal": any(has_word(vocabulary.TERMINAL_WORDS, x) for x in (*names, members.session)),
+        "terminal": any(has_word(vocabulary.TERMINAL_WORDS, one) for one in of_terminal),
         "id": any(last_word(name) == "id" for name in names),
         "content": "content" in names,
     }
@@ -205,7 +161,7 @@ def _told_by_others(
         is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
     is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
-    is_of_file = phrases.MENTIONS_FILES.search(described)
+    is_of_file = descriptions.MENTIONS_FILES.search(described)
     if kind is Kind.WEAK and last == "source" and is_of_cell and not is_of_file:
         return Kind.PAYLOAD, "the code in a cell of a notebook"
     if kind not in _TEXTS:
@@ -246,37 +202,33 @@ def sent_elsewhere(
     which says of each whether it is required. In an object that `is_here` a tool's name alone says
     nothing: `{"on_host": {"command": "ls /"}}`.
     """
-    words = singular_words_of(_K8S.sub("kubernetes", tool))
+    tool = _K8S.sub("kubernetes", tool)
+    words = {*words_of(tool), *joined(tool).split("_")}
     by_name = not is_here and vocabulary.HOSTING_WORDS.isdisjoint(words)
-    named = {joined(key): key in required for key in members}
-    outer = {joined(key): must for key, must in around.items()}
-    speaking = {
-        **{key: must for key, must in outer.items() if key not in vocabulary.SPEAK_BESIDE},
-        **{key: must or outer.get(key, False) for key, must in named.items()},
-    }
+    named = [(joined(key), key in required) for key in members]
+    outer = [(joined(key), must) for key, must in around.items()]
+    outer = [(key, must) for key, must in outer if key not in vocabulary.SPEAK_BESIDE]
     # A container that need not be named may be this machine.
-    spoken = {key for key, must in speaking.items() if must or not _CONTAINER.match(key)}
-    spoken |= {"http_method"} if is_http(members) else set()
+    spoken = {key for key, must in (*named, *outer) if must or not _CONTAINER.match(key)}
+    spoken |= {"http_method"} if _is_http(members) else set()
     sent = set[str]()
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
         if all(map(words.intersection, tools)) and (spoken & of if of else by_name):
             sent |= keys
-    if not vocabulary.SHELL_WORDS.isdisjoint(named):
+    if not vocabulary.SHELL_WORDS.isdisjoint(members):
         sent.discard("arg")
+    says = descriptions.MENTIONS_FILES.search
     return frozenset(
-        key for key, of in members.items() if joined(key) in sent and not _is_of_files(of)
+        key
+        for key, of in members.items()
+        if joined(key) in sent and not any("properties" in schema for schema in of)
+        if not any(map(says, texts(of, "description", most=READ_OF_ALL)))
     )
 
 
-def is_http(members: Mapping[str, list[JsonObject]]) -> bool:
+def _is_http(members: Mapping[str, list[JsonObject]]) -> bool:
     """Return whether one of an object's members is the method of an HTTP request."""
     return any(_HTTP.search(said_of(members.get(name, ()))) for name in _METHODS)
-
-
-def _is_of_files(variants: list[JsonObject]) -> bool:
-    described = (schema.get("description") for schema in variants)
-    says = any(isinstance(one, str) and phrases.MENTIONS_FILES.search(one) for one in described)
-    return says or any("properties" in schema for schema in variants)
 
 
 def found_elsewhere(members: Mapping[str, list[JsonObject]]) -> set[str]:
@@ -293,29 +245,3 @@ def found_elsewhere(members: Mapping[str, list[JsonObject]]) -> set[str]:
         found |= there if tells(places) else frozenset()
     of_all = tells(vocabulary.REPOSITORY) or ("owner" in members and tells({"repo"}))
     return found | {""} if of_all else found
-
-
-def may_list_files(key: str, tool: str) -> bool:
-    """Return whether a text in a list may name a file, though objects in it go elsewhere.
-
-    So in `documents`, and in `helm --values x.yaml`.
-    """
-    named = joined(key)
-    return named in vocabulary.MAY_LIST_FILES or (named == "value" and "helm" in words_of(tool))
-
-
-def is_of_here(owner: str) -> bool:
-    """Return whether an object may be read or run here, whatever the tool's arguments name."""
-    words = singular_words_of(owner[-LONGEST_KEY:])
-    return (
-        not vocabulary.OF_HERE.isdisjoint(words) or phrases.SAYS_ON_DISK.search(owner) is not None
-    )
-
-
-def shows_places(tool: str) -> bool:
-    """Return whether a tool may take `/` for the top of a place: `push` may send this machine's.
-
-    One without a name may, too. One of git works on a clone, which is on this machine.
-    """
-    words = words_of(tool)
-    return not tool or ("git" not in words and not vocabulary.SHOWING_WORDS.isdisjoint(words))

@@ -1,16 +1,30 @@
-"""The places in a tool's arguments, as its schema declares them: of which kind each is."""
+"""The places in a tool's arguments, of which kind each is, and what else a call tells of them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from hub.guard.keys.key_words import LONGEST_KEY, is_label, is_tree, kind_of_key
+from hub.guard.keys import vocabulary
+from hub.guard.keys.key_words import (
+    LONGEST_KEY,
+    SCRIPTS,
+    has_word,
+    is_label,
+    is_mount,
+    is_plural,
+    is_tree,
+    kind_of_key,
+    last_word,
+    takes_arguments,
+    takes_url,
+)
 from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.prose import is_prose
 from hub.values import Json, JsonObject
 
 BY_OPERATOR = "set by the operator"
@@ -18,16 +32,24 @@ FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
 IN_CONTAINER = "a command that is run in a container or on another machine"
 """Why a command is judged as what is behind `docker exec x`."""
-HERE_AFTER_ALL = "a command for another machine, but the call names this one"
+FOR_INTERPRETER = "a script for a shell or an interpreter"
+IN_A_LANGUAGE = "code that is run in the language that the call names"
+"""Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
 _TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
 _THIS_MACHINE = re.compile(
     r"(?:[\w.-]+@)?(?:localhost|127(?:\.\d+){1,3}|\[?::1\]?|0(?:\.0\.0\.0)?)(?::\d+)?",
     re.IGNORECASE,
 )
-FOR_INTERPRETER = "a script for a shell or an interpreter"
-IN_A_LANGUAGE = "code that is run in the language that the call names"
-"""Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
+_LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
+_OF_SHELLS = re.compile(
+    r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
+)
+_OF_OTHERS = re.compile(
+    r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*(?: -[\w-]+)*",
+    re.IGNORECASE,
+)
+EXTENSION = re.compile(r"\.\w", re.ASCII)
 
 
 class ArgumentNode(Struct, frozen=True):
@@ -92,7 +114,7 @@ class ArgumentNode(Struct, frozen=True):
         if self.why is IN_CONTAINER:
             texts = (text for text in beside.values() if isinstance(text, str))
             is_here = any(map(_THIS_MACHINE.fullmatch, texts))
-            return replace(self, why=HERE_AFTER_ALL) if is_here else self
+            return replace(self, why="the call names this machine") if is_here else self
         texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
 
@@ -105,12 +127,9 @@ class ArgumentNode(Struct, frozen=True):
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 
+_RUN_IN_CONTAINER = ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
 SERVICE = ArgumentNode(
-    declared=True,
-    properties={
-        key: ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
-        for key in ("command", "entrypoint")
-    },
+    declared=True, properties=dict.fromkeys(("command", "entrypoint"), _RUN_IN_CONTAINER)
 )
 """A service as in the file of `docker compose`: what it runs is in its container."""
 
@@ -150,3 +169,85 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
             if inner is not None and id(inner) not in seen:
                 seen.add(id(inner))
                 queue.append(inner)
+
+
+def why_of_script(key: str, tool: str, beside: Collection[str], *, is_run: bool = False) -> str:
+    """Return why the text under `key` is, or may be, a command; nothing if it is none.
+
+    It is one if a shell runs it, as the tool or another argument says.
+    """
+    is_read = "interpreter" in beside or "shell" in beside
+    is_read = is_read or has_word(vocabulary.SCRIPT_READERS, tool)
+    if is_read and last_word(key) in {*SCRIPTS, "scripts"}:
+        return FOR_SHELL if is_run else FOR_INTERPRETER
+    runs = key in SCRIPTS and has_word(vocabulary.RUNNING_WORDS, tool)
+    return IN_A_LANGUAGE if runs else ""
+
+
+def is_in_container(key: str, mount: Mapping[str, object], place: str) -> bool:
+    """Return whether `key` of an object `mount` has an absolute path in a container.
+
+    `place` is the JSON pointer of the object: it stands under a mount's key, or under a name there,
+    or has another member that tells the container.
+    """
+    is_mounted = str(mount.get("type") or mount.get("Type")) in vocabulary.MOUNT_TYPES
+    keys = vocabulary.IN_CONTAINER if is_mounted else vocabulary.PLACES_IN_CONTAINER
+    if key not in keys or not str(mount[key]).startswith("/"):
+        return False
+    if key in vocabulary.CONTAINER_PATHS and not vocabulary.OF_CONTAINER.isdisjoint(mount):
+        return True
+    return any(is_mount(name[-LONGEST_KEY:]) for name in place.split("/")[-2:])
+
+
+def is_in_document(key: str, change: Mapping[str, object]) -> bool:
+    """Return whether `key` of an object has a pointer into a document: `path` in a JSON Patch.
+
+    Operations that copy count as a file's.
+    """
+    parts = vocabulary.PATCHES.get(str(change.get("op")))
+    return key == "path" and set(change) == parts and str(change[key]).startswith("/")
+
+
+def kind_of_script(
+    node: ArgumentNode, key: str, beside: JsonObject, arguments: JsonObject, tool: str
+) -> Kind | None:
+    """Return the kind of a script by the language that a call names; None if that tells nothing.
+
+    The language is named `beside` the script, or by one of the tool's `arguments` for all scripts.
+    A `script` that is a list has the commands of a job, if none is named.
+    """
+    call = {name: arguments[name] for name in _LANGUAGES if name in arguments} | beside
+    why = node.why if node.declared else why_of_script(key, tool, call)
+    if why not in {FOR_INTERPRETER, IN_A_LANGUAGE}:
+        return None
+    named = [said for name in _LANGUAGES if isinstance(said := call.get(name), str)]
+    if any(map(_OF_SHELLS.fullmatch, named)):
+        return Kind.COMMAND
+    if any(map(_OF_OTHERS.fullmatch, named)):
+        return Kind.PAYLOAD
+    is_known = not node.declared and why is FOR_INTERPRETER
+    is_job = key == "script" and isinstance(beside[key], list)
+    return Kind.COMMAND if is_known or is_job else None
+
+
+def inherited(kind: Kind, key: str, member: Json, context: Kind, owner: str) -> tuple[Kind, bool]:
+    """Return the kind of an undeclared member of `owner`, and whether it is read as a whole.
+
+    `kind` is that of its own `key`, `context` that of the object. In an object of files a member is
+    a path, too, unless its own key says otherwise. A text under a file's name, or with several
+    lines or sentences, may be the file's content.
+    """
+    is_text = context is Kind.PATH and isinstance(member, str)
+    if is_text and ("/" in key or EXTENSION.search(key)):
+        return Kind.NEUTRAL, True
+    word = last_word(key[-LONGEST_KEY:])
+    if kind is Kind.PAYLOAD and context is Kind.PATH and word not in vocabulary.CONTENT_WORDS:
+        return Kind.WEAK, False
+    # `{"config": {"url": "/users"}}`, `{"args": {"topic": "/etc hosts"}}`; not `{"0": "x"}`.
+    is_named = takes_url(key) or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
+    if kind is not Kind.NEUTRAL or (is_named and context is not Kind.PATH):
+        return kind, False
+    may_be_content = is_text and (is_plural(owner) or word in vocabulary.DATA_WORDS)
+    if may_be_content and ("\n" in str(member).strip() or is_prose(str(member))):
+        return kind, True
+    return context, False

@@ -150,9 +150,7 @@ KEPT_ELSEWHERE = _table(
 """In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
-FILE_PATTERNS = _words(
-    "glob file_glob fileGlob file_pattern filePattern include_pattern includePattern file_mask"
-)
+FILE_PATTERNS = _words("glob file_glob file_pattern include_pattern file_mask")
 """Beside one of these a `pattern` is a text, and no glob."""
 HOSTING_WORDS = _words("compose host build")
 """With these words in its name, a tool may use those on this machine."""
