@@ -63,8 +63,7 @@ MAX_CANDIDATES = 10_000
 _LONGEST_POINTER = 4096
 _LONG_TEXT = 1024
 # Units of effort, about a microsecond each.
-_PER_MEMBER = 5
-_PER_CANDIDATE = 5
+_PER_ITEM = 5
 _FEW = 256
 _CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
@@ -169,7 +168,7 @@ def _check_size(at: _Place, found: _Found) -> None:
 
 
 def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_MEMBER * len(value))
+    found.spend(_PER_ITEM * len(value))
     declared = node.properties
     apart = _BESIDE if len(value) > 1 or at.pointer else SCRIPTS  # an only argument has no others
     for key, member in value.items():
@@ -268,12 +267,9 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
             is_shaped(value) or _can_be_name(value, node)
         )
     if kind is _PAYLOAD:
-        if node.structured and json_in(value) is not None:
-            return True
-        return ":" in value and is_file_uri(value)
-    if kind is _VIRTUAL:
-        return is_shaped(value)
-    return kind is not _IGNORE
+        is_json = node.structured and json_in(value) is not None
+        return is_json or (":" in value and is_file_uri(value))
+    return is_shaped(value) if kind is _VIRTUAL else kind is not _IGNORE
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:
@@ -298,7 +294,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CANDIDATE, text)
+    found.spend(_PER_ITEM, text)
     candidate = PathCandidate(
         at.pointer, at.key, at.inherited, text, node.why, at.whole, at.in_list, at.scope
     )
@@ -336,7 +332,7 @@ def _add_strings(text: str, at: _Place, found: _Found) -> None:
     for index, (key, string) in enumerate(strings_in(text)):
         _check_size(at, found)
         found.strings -= 1 + len(string) // _LONG_TEXT
-        found.spend(_PER_CANDIDATE, string)
+        found.spend(_PER_ITEM, string)
         kind = _kind_of_string(key, at.inherited, kind if remarks else None)
         if _is_judged(kind, string, _UNREAD):
             place = at.member(str(index), kind, at.depth)

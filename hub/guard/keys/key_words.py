@@ -30,7 +30,6 @@ _KNOWN = vocabulary.REVISION_WORDS.union(
     *(vocabulary.PATH_WORDS, vocabulary.FILLERS, vocabulary.LOCATOR_WORDS, {"name"}),
     *(known for known, _ in _HEADS),
 )
-_OF_FILE = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
 TYPED = "typed into what may be a shell"
 """The reason why a text is neutral that is judged like `input` and `stdin`."""
 SCRIPTS = frozenset({"script", "code"})
@@ -162,7 +161,8 @@ def _kind_of_words(words: list[str]) -> tuple[Kind, str]:
         return (Kind.WEAK if kind is Kind.PAYLOAD and words[-1] == "from" else kind), word
     # Something goes to a file or comes from one, as a text does: `content_from_file`.
     at = next((n for n, word in enumerate(words) if n and word in vocabulary.FILE_PREPOSITIONS), 0)
-    if at and words[at - 1] in _OF_FILE and _is_path_word(words[-1]):
+    of_text = vocabulary.PAYLOAD_WORDS | vocabulary.WRITING_VERBS
+    if at and words[at - 1] in of_text and _is_path_word(words[-1]):
         return Kind.WEAK, " ".join(words)
     words = _noun_phrase(words)
     return _kind_of_noun(words) if words else (Kind.NEUTRAL, "")

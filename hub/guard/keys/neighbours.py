@@ -156,10 +156,12 @@ def _told_by_others(
 
     `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
-    last = last_word(key)
-    if kind is Kind.PATH and key == "path" and not beside.isdisjoint({"cookie", "request"}):
-        is_here = any(map(_says_here, (described, " ".join(words_of(tool)))))
-        return None if is_here else (Kind.VIRTUAL, "the path of a cookie or a request")
+    last, of_tool = last_word(key), words_of(tool)
+    of_request = key == "path" and not beside.isdisjoint({"cookie", "request"})
+    of_scene = "godot" in of_tool and words_of(key)[-2:] in (["node", "path"], ["root", "path"])
+    if kind is Kind.PATH and (of_request or of_scene):
+        is_here = any(map(_says_here, (described, " ".join(of_tool))))
+        return None if is_here else (Kind.VIRTUAL, "the path of a cookie, a request or a node")
     is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
     is_of_file = descriptions.MENTIONS_FILES.search(described)
     if kind is Kind.WEAK and last == "source" and is_of_cell and not is_of_file:
@@ -175,7 +177,7 @@ def _told_by_others(
     is_sent = last in sent and has_word(vocabulary.TYPING_WORDS, said)
     is_typed = has_word(vocabulary.TERMINAL_WORDS, said)
     is_typed = is_typed or (last == "text" and "terminal" in beside)
-    is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
+    is_typed = is_typed or {"send", "input"}.issubset(of_tool)
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 
 

@@ -63,7 +63,6 @@ PATH_ENDINGS = tuple(
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words("telepath psychopath empath footpath warpath multipath multipaths nadir defile")
-
 WEAK_WORDS = _words(
     "src dst source destination dest target output out root base workspace vault db database"
     " config configuration conf template log doc document image img picture photo screenshot"
@@ -132,6 +131,7 @@ GOES_ELSEWHERE = _table(
     "sheet sheet_name spreadsheet_id | value data row cell table_data",
     "name title | sheet spreadsheet | value data row",
     "row col table_data | table | value data row cell table_data",
+    "| csv | data row",
     "index | search query elasticsearch opensearch es | body query_body",
     "function_name | lambda serverless aws sam | payload event event_data",
     "resource_name | lambda serverless sam | payload event event_data",
@@ -257,7 +257,6 @@ REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
 """Their values go to a version control tool as a revision: a leading `-` would be an option."""
-
 PATH_FORMATS = _words(
     "path file-path filepath file_path filename file-name directory-path dir-path file directory"
 )

@@ -1065,3 +1065,27 @@ def test_the_body_of_a_request_goes_to_its_server(
 ) -> None:
     schema: Json = {"properties": {"body": {"type": "object"}, **beside}}
     assert compile_schema(schema, {}, tool=tool).member("body").member("path").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "described", "kind"),
+    [
+        ("godot_node_edit", "node_path", "Path to the AnimationPlayer", Kind.VIRTUAL),
+        ("godot_find", "root_path", "Path to search root (defaults to scene root)", Kind.VIRTUAL),
+        ("godot_scene", "scene_path", "Path to the scene", Kind.PATH),
+        ("godot_run", "root_path", "Local folder of the project", Kind.PATH),
+        ("godot_run", "node_path", "Path of the file with the node", Kind.PATH),
+        ("set_up", "node_path", "", Kind.PATH),
+    ],
+)
+def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind: Kind) -> None:
+    schema: Json = {"properties": {key: {**_TEXT, "description": described}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_the_cells_of_a_table_are_no_files() -> None:
+    rows: Json = {"properties": {"path": _TEXT, "data": {"type": "array", "items": _TEXTS}}}
+    for tool, kind in (("write_csv", Kind.PAYLOAD), ("write", Kind.NEUTRAL)):
+        node = compile_schema(rows, {}, tool=tool)
+        assert node.member("data").element().element().kind is kind
+        assert node.member("path").kind is Kind.PATH
