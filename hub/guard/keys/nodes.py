@@ -32,6 +32,7 @@ FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
 IN_CONTAINER = "a command that is run in a container or on another machine"
 """Why a command is judged as what is behind `docker exec x`."""
+_NAMED_HERE = "a command for a machine that the call names as this one"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
@@ -114,7 +115,7 @@ class ArgumentNode(Struct, frozen=True):
         if self.why is IN_CONTAINER:
             texts = (text for text in beside.values() if isinstance(text, str))
             is_here = any(map(_THIS_MACHINE.fullmatch, texts))
-            return replace(self, why="the call names this machine") if is_here else self
+            return replace(self, why=_NAMED_HERE) if is_here else self
         texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
 
