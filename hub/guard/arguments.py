@@ -17,21 +17,19 @@ from hub.guard.embedded_json import (
     parsed_json,
     strings_in,
 )
-from hub.guard.keys.key_words import (
-    LONGEST_KEY,
-    SCRIPTS,
-    is_content,
-    is_data,
+from hub.guard.keys.key_words import LONGEST_KEY, SCRIPTS, is_mount, is_plural, last_word
+from hub.guard.keys.neighbours import named_in
+from hub.guard.keys.nodes import (
+    BY_OPERATOR,
+    EXTENSION,
+    ArgumentNode,
+    inherited,
     is_in_container,
     is_in_document,
-    is_measure,
-    is_mount,
-    is_named_argument,
-    is_plural,
-    named_in,
+    kind_of_script,
+    node_of_key,
 )
-from hub.guard.keys.nodes import BY_OPERATOR, ArgumentNode, kind_of_script, node_of_key
-from hub.guard.keys.vocabulary import IN_CONTAINER, Kind
+from hub.guard.keys.vocabulary import IN_CONTAINER, MEASURES, Kind
 from hub.guard.text.names import is_sign
 from hub.guard.text.prose import is_prose
 from hub.guard.text.uris import FILE_URI, is_file_uri
@@ -41,9 +39,7 @@ from hub.values import Json, JsonObject
 
 def escaped(key: str) -> str:
     """Return `key` as one step of a JSON pointer."""
-    if "~" in key or "/" in key:
-        return key.replace("~", "~0").replace("/", "~1")
-    return key
+    return key.replace("~", "~0").replace("/", "~1")
 
 
 # Looked up once: looking up an enum's member takes longer than the comparison with it.
@@ -52,22 +48,24 @@ _COMMAND, _VIRTUAL, _WEAK = Kind.COMMAND, Kind.VIRTUAL, Kind.WEAK
 _OF_PATHS = frozenset({_PATH, _WEAK})
 """Under keys of these kinds a text is read word by word; so are the keys of an object there."""
 
-MAX_DEPTH, MAX_CANDIDATES = 64, 10_000
-
 _SHAPED = re.compile(
     r"[/\\~$]|^\s*-|\.\.|%(?:2[ef5]|5c|u)|file:|unix:|sqlite|duckdb"
     r"|[\u2024\u2025\u2044\u2215\u2216\u29f8\ufe52\ufe68\uff0e\uff0f\uff3c\uff5e\u200b-\u200f]",
     re.IGNORECASE,
 )
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
-_EXTENSION = re.compile(r"\.\w", re.ASCII)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
 _BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
 """Members that mean something else beside certain others."""
-_LONG_TEXT, _LONGEST_POINTER, _READ_AGAIN, _PER_STRING = 1024, 4096, 8, 4
+MAX_DEPTH = 64
+MAX_CANDIDATES = 10_000
+_LONGEST_POINTER = 4096
+_LONG_TEXT = 1024
 # Units of effort, about a microsecond each.
-_PER_MEMBER, _PER_CANDIDATE, _CHARACTERS, _FEW = 5, 5, 8, 256
+_PER_ITEM = 5
+_FEW = 256
+_CHARACTERS = 8
 """So many characters of a judged text, beyond the first `_FEW`, take one more unit of effort."""
 
 
@@ -112,10 +110,11 @@ class _Found(list[PathCandidate]):
     """The candidates of one call, and what may still be spent on the search.
 
     `left` is the effort, `strings` the number of strings still allowed in text that only looks like
-    JSON. `bare` are the texts without path signs that may be a file name, each with the scopes that
-    have it: in one scope it is judged only once, even if many cells of a table have it.
-    `free` are the candidates of these, which do not count as too many. `tool` is the tool's name,
-    and `arguments` has all of its arguments: one may name the language of all scripts in the call.
+    JSON, where a long one counts as several. `bare` are the texts without path signs that may be a
+    file name, each with the scopes that have it: in one scope it is judged only once, even if many
+    cells of a table have it. `free` are the candidates of these, which do not count as too many.
+    `tool` is the tool's name, and `arguments` has all of its arguments: one may name the language
+    of all scripts in the call.
     """
 
     left: int
@@ -134,28 +133,11 @@ class _Found(list[PathCandidate]):
             raise TooMuchError(TOO_MUCH)
 
 
-class _Unread:
-    """The limit on reading a text that looks like JSON and is none, with the strings inside it.
-
-    Each string in the text is read in up to four ways, and so is each string inside that string.
-    """
-
-    def __init__(self, text: str) -> None:
-        self._left = _READ_AGAIN * len(text) + _LONG_TEXT
-
-    def spend(self, string: str) -> None:
-        """Subtract the effort of reading a string. Raises PathError if the limit is exceeded."""
-        self._left -= len(string) + _PER_STRING
-        if self._left < 0:
-            raise PathError(TOO_MUCH)
-
-
 class _Place(Struct, frozen=True, gc=False):
     pointer: str
     key: str
     inherited: Kind
     depth: int
-    unread: _Unread | None = None
     whole: bool = False
     in_list: bool = False
     scope: str = ""
@@ -163,7 +145,7 @@ class _Place(Struct, frozen=True, gc=False):
     def member(self, key: str, kind: Kind, depth: int, *, whole: bool = False) -> _Place:
         """Return the place of the member `key` of the object here."""
         at = f"{self.pointer}/{key if key.isidentifier() else escaped(key)}"
-        return _Place(at, key, kind, depth, self.unread, whole=whole, scope=self.scope)
+        return _Place(at, key, kind, depth, whole=whole, scope=self.scope)
 
     def element(self, index: int, kind: Kind) -> _Place:
         """Return the place of an element of the list here."""
@@ -186,15 +168,15 @@ def _check_size(at: _Place, found: _Found) -> None:
 
 
 def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_MEMBER * len(value))
+    found.spend(_PER_ITEM * len(value))
     declared = node.properties
     apart = _BESIDE if len(value) > 1 or at.pointer else SCRIPTS  # an only argument has no others
     for key, member in value.items():
         inner = declared.get(key)
         if inner is None:
             inner = _undeclared(key, node, at, found)
-        elif inner.seeks:
-            inner = inner.looking_for(member)
+        elif inner.varies:
+            inner = inner.in_call(member, value)
         kind, whole = inner.kind, False
         if (at.inherited is not _NEUTRAL and not inner.declared) or key in apart:
             kind, whole = _kind_in(value, key, inner, at, found)
@@ -222,7 +204,7 @@ def _undeclared(key: str, node: ArgumentNode, at: _Place, found: _Found) -> Argu
 
 def _can_be_path(key: str, at: _Place) -> bool:
     """Return whether the key of an undeclared member can be a path itself, or JSON with one."""
-    if _PATH_KEY.search(key) or _EXTENSION.search(key) or key.startswith(("{", "[")):
+    if _PATH_KEY.search(key) or EXTENSION.search(key) or key.startswith(("{", "[")):
         return True
     if not key.isascii() and is_shaped(key):
         return True
@@ -243,29 +225,7 @@ def _kind_in(
         return said, False
     if at.inherited is _NEUTRAL or inner.declared:
         return inner.kind, False
-    return _inherited(inner.kind, key, value[key], at)
-
-
-def _inherited(kind: Kind, key: str, member: Json, at: _Place) -> tuple[Kind, bool]:
-    """Return the kind of an undeclared member, and whether it is read as a whole.
-
-    In an object of files a member is a path, too, unless its own key says otherwise. A text under a
-    file's name, or with several lines or sentences, may be the file's content.
-    """
-    is_text = at.inherited is _PATH and isinstance(member, str)
-    if is_text and ("/" in key or _EXTENSION.search(key)):
-        return _NEUTRAL, True
-    if kind is _PAYLOAD and at.inherited is _PATH and not is_content(key[-LONGEST_KEY:]):
-        return _WEAK, False
-    if kind is not _NEUTRAL or (at.inherited is not _PATH and is_named_argument(key, at.key)):
-        return kind, False
-    if is_text and (is_plural(at.key) or is_data(key[-LONGEST_KEY:])) and _is_content(member):
-        return kind, True
-    return at.inherited, False
-
-
-def _is_content(text: Json) -> bool:
-    return isinstance(text, str) and ("\n" in text.strip() or is_prose(text))
+    return inherited(inner.kind, key, value[key], at.inherited, at.key)
 
 
 def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> None:
@@ -278,7 +238,8 @@ def _walk_other(value: Json, node: ArgumentNode, at: _Place, found: _Found) -> N
     elif isinstance(value, list):
         _walk_list(value, node.element(), at, found)
     elif at.inherited is _PATH and _is_number(value):
-        known = node.declared or is_measure(at.key[-LONGEST_KEY:])
+        word = last_word(at.key[-LONGEST_KEY:])
+        known = node.declared or not MEASURES.isdisjoint({word, word.removesuffix("s")})
         if node.kind is _PATH or not known:
             found.append(PathCandidate(at.pointer, at.key, _PATH, value, node.why))
 
@@ -306,19 +267,16 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
             is_shaped(value) or _can_be_name(value, node)
         )
     if kind is _PAYLOAD:
-        if node.structured and json_in(value) is not None:
-            return True
-        return ":" in value and is_file_uri(value)
-    if kind is _VIRTUAL:
-        return is_shaped(value)
-    return kind is not _IGNORE
+        is_json = node.structured and json_in(value) is not None
+        return is_json or (":" in value and is_file_uri(value))
+    return is_shaped(value) if kind is _VIRTUAL else kind is not _IGNORE
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:
     """Return whether a text without path signs can be a file's name, or JSON."""
     if not value[0].isalnum() and json_in(value) is not None:
         return True
-    if node.label and _EXTENSION.search(value) is None:
+    if node.label and EXTENSION.search(value) is None:
         return False
     return len(value) < _LONG_TEXT or not is_prose(value) or "*** " in value or "+++ " in value
 
@@ -336,7 +294,7 @@ def is_shaped(value: str) -> bool:
 
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
-    found.spend(_PER_CANDIDATE, text)
+    found.spend(_PER_ITEM, text)
     candidate = PathCandidate(
         at.pointer, at.key, at.inherited, text, node.why, at.whole, at.in_list, at.scope
     )
@@ -371,15 +329,14 @@ def _add_bare(candidate: PathCandidate, found: _Found) -> None:
 def _add_strings(text: str, at: _Place, found: _Found) -> None:
     """Add the strings inside a text that looks like JSON but cannot be parsed."""
     remarks, kind = has_remarks(text), at.inherited
-    unread = at.unread or _Unread(text)
     for index, (key, string) in enumerate(strings_in(text)):
         _check_size(at, found)
-        found.strings -= 1
-        unread.spend(string)
+        found.strings -= 1 + len(string) // _LONG_TEXT
+        found.spend(_PER_ITEM, string)
         kind = _kind_of_string(key, at.inherited, kind if remarks else None)
         if _is_judged(kind, string, _UNREAD):
             place = at.member(str(index), kind, at.depth)
-            place = replace(place, key=key, unread=unread, in_list=not key)
+            place = replace(place, key=key, in_list=not key)
             _add(string, _UNREAD, place, found)
 
 

@@ -127,6 +127,10 @@ def test_which_values_are_candidates(
         ("run_shell", {"script": "cat /x"}, Kind.COMMAND),
         ("run_shell", {"script": "cat /x", "language": "python"}, None),
         ("run", {"code": "cat /x", "language": "bash"}, Kind.COMMAND),
+        ("run_jobs", {"script": ["cat /x"]}, Kind.COMMAND),
+        ("run_jobs", {"script": ["cat /x"], "language": "python"}, None),
+        ("lint", {"script": ["cat /x"]}, Kind.NEUTRAL),
+        ("run", {"code": ["cat /x"]}, None),
         ("run", {"code": "cat /x", "language": "python"}, None),
         ("run", {"code": "cat /x"}, None),
         ("other", {"script": "cat /x", "shell": "zsh"}, Kind.COMMAND),
@@ -326,8 +330,8 @@ def test_a_path_in_strings_in_strings_is_found() -> None:
         {"k" * 5000: {"a": "/a"}},
         {"x": ["/a"] * MAX_CANDIDATES + ["/a", '["a",]']},
         {"x": ["[" + "".join(f"'{n}a'," for n in range(5000))] * 10},
-        {"x": hidden(40, "a" * 1000)},
-        {"x": [hidden(40, "a" * 1000)]},
+        {"x": hidden(70, "a" * 1000)},
+        {"x": [hidden(70, "a" * 1000)]},
     ],
 )
 def test_arguments_that_are_too_many_or_ambiguous_are_refused(arguments: JsonObject) -> None:
@@ -360,6 +364,7 @@ def test_a_long_value_looks_like_a_path_exactly_where_a_short_one_does(
         {"a": {"b": {"c": {}}}},
         {"a": [0] * 10},
         {"path": ["x", "y"]},
+        {"a": "['x', 'y', 'z']"},
     ],
 )
 def test_finding_it_takes_no_more_than_it_may(arguments: JsonObject) -> None:
@@ -566,3 +571,21 @@ def test_the_operator_decides_about_a_place_in_a_container() -> None:
         compile_schema(None, overrides), {"mounts": [{"containerPath": "/b"}]}
     )
     assert claim.kind is Kind.PATH
+
+
+def test_a_variable_for_the_host_of_a_url_is_no_path() -> None:
+    schema: JsonObject = {"properties": {"url": {"type": "string"}, "x": {"type": "string"}}}
+    value = "{{ base.url }}/home/x"
+    assert found({"url": value, "x": value}, schema) == [
+        ("/url", "virtual", value),
+        ("/x", "neutral", value),
+    ]
+    assert found({"url": "/home/{{x}}"}, schema) == [("/url", "neutral", "/home/{{x}}")]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_one"),
+    [("fileSize", True), ("end_lines", True), ("fd", False), ("size_of_fd", False), ("", False)],
+)
+def test_a_measure_is_no_path(key: str, *, is_one: bool) -> None:
+    assert bool(found({"path": {key: 5}})) is not is_one

@@ -1,4 +1,4 @@
-"""The places in a tool's arguments, as its schema declares them: of which kind each is."""
+"""The places in a tool's arguments, of which kind each is, and what else a call tells of them."""
 
 from __future__ import annotations
 
@@ -10,32 +10,38 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from hub.guard.keys import vocabulary
-from hub.guard.keys.descriptions import is_here
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
     SCRIPTS,
-    greps,
+    has_word,
     is_label,
-    is_script,
+    is_mount,
+    is_plural,
     is_tree,
     kind_of_key,
-    names_shell,
+    last_word,
     takes_arguments,
-    told_beside,
-    told_by_others,
-    words_of,
+    takes_url,
 )
 from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.prose import is_prose
 from hub.values import Json, JsonObject
 
 BY_OPERATOR = "set by the operator"
 FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
-IN_CONTAINER = "a command that is run in a container"
+IN_CONTAINER = "a command that is run in a container or on another machine"
 """Why a command is judged as what is behind `docker exec x`."""
+_NAMED_HERE = "a command for a machine that the call names as this one"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
+_TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
+_THIS_MACHINE = re.compile(
+    r"(?:[\w.-]+@)?(?:localhost|127(?:\.\d+){1,3}|\[?::1\]?|0(?:\.0\.0\.0)?)(?::\d+)?",
+    re.IGNORECASE,
+)
+_FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
     r"(?:[akz]|ba|da|fi)?sh|shell[ _-]?(?:script)?|powershell|pwsh|bat|batch|cmd", re.IGNORECASE
@@ -44,19 +50,7 @@ _OF_OTHERS = re.compile(
     r"(?:i?python|pypy|node(?:js)?|deno|bun|ruby|perl|php|lua|rscript)[\d.]*(?: -[\w-]+)*",
     re.IGNORECASE,
 )
-_FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
-_RUNNING = frozenset({"run", "exec", "execute", "eval", "evaluate", "interpret"})
-_K8S = re.compile("k8s", re.IGNORECASE)
-_MAY_LIST_FILES = frozenset({"document", "documents", "manifest", "manifests", "spec"})
-_SHOWING = frozenset(
-    {"get", "list", "read", "show", "view", "browse", "tree", "search", "find", "fetch", "blame"}
-    | {"count", "app", "apps", "application", "wiki", "ls"}
-)
-_OF_HERE = frozenset(
-    {"file", "multipart", "part", "attachment", "upload", "source", "import", "hook", "pre", "post"}
-    | {"before", "after"}
-)
-_TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
+EXTENSION = re.compile(r"\.\w", re.ASCII)
 
 
 class ArgumentNode(Struct, frozen=True):
@@ -67,7 +61,7 @@ class ArgumentNode(Struct, frozen=True):
     word at a `label` is no file name. A `structured` text may also be given as an object or array,
     with paths in it, or only so. With `named_by_path` the names of undeclared members are paths.
     In a `tree` they are files and folders, and so they are in the objects inside.
-    A text that `seeks` is what a program looks for, unless it looks like an option.
+    What a text that `varies` is depends on the call: see `in_call`.
     A number that `counts` is one of the keys, in a list of these, that lead into a document.
     `tool` is the name of the tool, if this is the place of all its arguments.
     `items` and `extra` are the nodes of array elements and of undeclared members.
@@ -81,7 +75,7 @@ class ArgumentNode(Struct, frozen=True):
     structured: bool = False
     named_by_path: bool = False
     tree: bool = False
-    seeks: bool = False
+    varies: bool = False
     counts: bool = False
     tool: str = ""
     properties: Mapping[str, ArgumentNode] = field(default_factory=dict[str, "ArgumentNode"])
@@ -108,9 +102,21 @@ class ArgumentNode(Struct, frozen=True):
         named = node_of_key(key[-LONGEST_KEY:])
         return self.tree and not named.label and named.kind is not Kind.PAYLOAD
 
-    def looking_for(self, searched: Json) -> ArgumentNode:
-        """Return the node of a text that `seeks`, or a list of texts: a pattern with options."""
-        texts = searched if isinstance(searched, list) else [searched]
+    def in_call(self, value: Json, beside: JsonObject) -> ArgumentNode:
+        """Return the node of a `value` that `varies`.
+
+        What a program looks for is a pattern if it looks like an option, or a list with one. A
+        command for another machine is one for this machine if a text `beside` it names this one. A
+        URL may start with a variable for its host: `{{base}}/home`.
+        """
+        if self.kind is Kind.NEUTRAL:
+            is_url = isinstance(value, str) and _TEMPLATE.match(value)
+            return replace(self, kind=Kind.VIRTUAL) if is_url else self
+        if self.why is IN_CONTAINER:
+            texts = (text for text in beside.values() if isinstance(text, str))
+            is_here = any(map(_THIS_MACHINE.fullmatch, texts))
+            return replace(self, why=_NAMED_HERE) if is_here else self
+        texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
 
     def element(self) -> ArgumentNode:
@@ -122,12 +128,9 @@ class ArgumentNode(Struct, frozen=True):
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 
+_RUN_IN_CONTAINER = ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
 SERVICE = ArgumentNode(
-    declared=True,
-    properties={
-        key: ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)
-        for key in ("command", "entrypoint")
-    },
+    declared=True, properties=dict.fromkeys(("command", "entrypoint"), _RUN_IN_CONTAINER)
 )
 """A service as in the file of `docker compose`: what it runs is in its container."""
 
@@ -144,7 +147,7 @@ def overridden(node: ArgumentNode, names: list[str], kind: Kind) -> ArgumentNode
     """Return `node` with the operator's `kind` at the place that the path `names` leads to."""
     if not names:
         return replace(
-            node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset(), seeks=False
+            node, kind=kind, why=BY_OPERATOR, declared=True, values=frozenset(), varies=False
         )
     name, rest = names[0], names[1:]
     if name == "*" or name.isdecimal():
@@ -169,156 +172,41 @@ def nodes_of(shape: ArgumentNode) -> Iterator[ArgumentNode]:
                 queue.append(inner)
 
 
-def _looking_for_its_pattern(members: Mapping[str, ArgumentNode]) -> dict[str, ArgumentNode]:
-    """Return the members that are a text which a tool looks for: its `pattern` is that text.
-
-    It is not if another argument is a text, or if the schema says that it is a glob. A text that
-    looks like an option is none: `-f/etc/x`.
-    """
-    seeking = {
-        key: replace(node, seeks=True)
-        for key, node in members.items()
-        if key in vocabulary.SOUGHT and node.kind is Kind.PAYLOAD
-    }
-    pattern = members.get("pattern")
-    has_text = any(one.kind is Kind.PAYLOAD for one in members.values())
-    if pattern is None or has_text or (pattern.kind, pattern.why) != kind_of_key("pattern"):
-        return seeking
-    why = "the tool's name says that it looks for a text"
-    return {**seeking, "pattern": replace(pattern, kind=Kind.PAYLOAD, why=why, seeks=True)}
-
-
-def sent_elsewhere(
-    tool: str,
-    members: Mapping[str, list[JsonObject]],
-    required: Collection[str],
-    around: Mapping[str, bool],
-) -> frozenset[str]:
-    """Return those of an object's `members` that go to a cluster or to what another one names.
-
-    None with files. The other one is a member, too, or one of the tool's arguments `around`,
-    which says of each whether it is required.
-    """
-    return frozenset(
-        key
-        for key in _arguments_elsewhere(tool, members, required, around)
-        if not any(map(_is_of_files, members[key]))
-    )
-
-
-def _arguments_elsewhere(
-    tool: str, names: Collection[str], required: Collection[str], around: Mapping[str, bool]
-) -> Iterator[str]:
-    """Yield those of the `names` that go to a cluster or to what one of them, or `around`, names.
-
-    A container that is not `required` may be this machine; `around` says which there are.
-    """
-    given = words_of(_K8S.sub("kubernetes", tool))
-    words = {*given, *(word.removesuffix("s") for word in given)}
-    is_elsewhere = vocabulary.HOSTING_WORDS.isdisjoint(words)
-    for of, *tools, keys in vocabulary.GOES_ELSEWHERE:
-        sent = keys.intersection(names)
-        if "args" in sent and not vocabulary.SHELL_WORDS.isdisjoint(names):
-            sent = sent - {"args"}
-        if sent and all(map(words.intersection, tools)):
-            said = (one for one in of if one in names or one in around)
-            named = any("container" not in of or one in required or around.get(one) for one in said)
-            if named if of else is_elsewhere:
-                yield from sent
-
-
-def found_elsewhere(members: Mapping[str, list[JsonObject]]) -> set[str]:
-    """Return what may be elsewhere: `folder path` beside `folderId`, `` (all) in a repository."""
-    beside = {" ".join(words_of(name[-LONGEST_KEY:])): name for name in members}
-
-    def tells(places: Collection[str]) -> bool:
-        return any(one in beside and not is_here(members[beside[one]]) for one in places)
-
-    known = [words.split() for words in beside]
-    of_ids = [words[:n] for words in known if words[-1:] in (["id"], ["ids"]) for n in (1, 2)]
-    found = {"mount path", *(" ".join((*words, "path")) for words in of_ids)}
-    for places, there in vocabulary.BESIDE_A_PLACE:
-        found |= there if tells(places) else frozenset()
-    of_all = tells(vocabulary.REPOSITORY) or ("owner" in members and tells({"repo"}))
-    return found | {""} if of_all else found
-
-
-def _is_of_files(schema: JsonObject) -> bool:
-    described = schema.get("description")
-    is_said = isinstance(described, str) and vocabulary.MENTIONS_FILES.search(described)
-    return "properties" in schema or bool(is_said)
-
-
-def may_list_files(key: str, tool: str) -> bool:
-    """Return whether a text in a list may name a file, though objects in it go elsewhere.
-
-    So in `documents`, and in `helm --values x.yaml`.
-    """
-    return key in _MAY_LIST_FILES or (key == "values" and "helm" in words_of(tool))
-
-
-def is_of_here(owner: str) -> bool:
-    """Return whether an object may be read or run here, whatever the tool's arguments name."""
-    words = {*words_of(owner[-LONGEST_KEY:])}
-    words |= {word.removesuffix("s") for word in words}
-    return not _OF_HERE.isdisjoint(words) or vocabulary.SAYS_ON_DISK.search(owner) is not None
-
-
-def shows_places(tool: str) -> bool:
-    """Return whether a tool may take `/` for the top of a place: `push` may send this machine's.
-
-    One without a name may, too.
-    """
-    return not (tool and _SHOWING.isdisjoint(words_of(tool)))
-
-
-class Members(Struct, frozen=True):
-    """The declared members of one object in a tool's arguments, and what is said of them.
-
-    `methods` and `session` are what the schemas of a method and of a session say. Those that go
-    `elsewhere` are run in a container, if they are commands. `is_run`: a shell runs commands.
-    """
-
-    nodes: Mapping[str, ArgumentNode]
-    described: Mapping[str, str]
-    methods: str
-    session: str
-    elsewhere: Collection[str]
-    is_run: bool
-
-
-def told_by_its_name(tool: str, members: Members) -> dict[str, ArgumentNode]:
-    """Return the nodes of those members of which a tool's name tells more."""
-    nodes, is_run = members.nodes, members.is_run
-    known = dict[str, ArgumentNode]()
-    if greps(tool) or not vocabulary.FILE_PATTERNS.isdisjoint(nodes):
-        known = _looking_for_its_pattern(nodes)
-    beside = told_beside(nodes, members.methods, members.session)
-    for key, node in {**nodes, **known}.items():
-        described = members.described[key]
-        if node.kind in _TEXTS and (why := why_of_script(key, tool, nodes, is_run=is_run)):
-            kind = node.kind if why is IN_A_LANGUAGE else Kind.COMMAND
-            items = node.items
-            if items is not None and items.kind in _TEXTS and not items.properties:
-                items = replace(items, kind=kind, why=why)
-            known[key] = replace(node, kind=kind, why=why, items=items)
-        elif node.kind is Kind.COMMAND and key in members.elsewhere and not is_run:
-            known[key] = replace(node, why=IN_CONTAINER)
-        elif node.kind is Kind.COMMAND and not takes_arguments(key):
-            is_read = is_run or names_shell(f"{key} {described}")
-            known |= {key: replace(node, why=FOR_SHELL)} if is_read else {}
-        elif node.declared:
-            told = told_by_others(node.kind, key, described, tool, beside)
-            known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
-    return known
-
-
 def why_of_script(key: str, tool: str, beside: Collection[str], *, is_run: bool = False) -> str:
-    """Return why the text under `key` is, or may be, a command; nothing if it is none."""
-    if is_script(key, tool, beside):
+    """Return why the text under `key` is, or may be, a command; nothing if it is none.
+
+    It is one if a shell runs it, as the tool or another argument says.
+    """
+    is_read = "interpreter" in beside or "shell" in beside
+    is_read = is_read or has_word(vocabulary.SCRIPT_READERS, tool)
+    if is_read and last_word(key) in {*SCRIPTS, "scripts"}:
         return FOR_SHELL if is_run else FOR_INTERPRETER
-    runs = key in SCRIPTS and not _RUNNING.isdisjoint(words_of(tool))
+    runs = key in SCRIPTS and has_word(vocabulary.RUNNING_WORDS, tool)
     return IN_A_LANGUAGE if runs else ""
+
+
+def is_in_container(key: str, mount: Mapping[str, object], place: str) -> bool:
+    """Return whether `key` of an object `mount` has an absolute path in a container.
+
+    `place` is the JSON pointer of the object: it stands under a mount's key, or under a name there,
+    or has another member that tells the container.
+    """
+    is_mounted = str(mount.get("type") or mount.get("Type")) in vocabulary.MOUNT_TYPES
+    keys = vocabulary.IN_CONTAINER if is_mounted else vocabulary.PLACES_IN_CONTAINER
+    if key not in keys or not str(mount[key]).startswith("/"):
+        return False
+    if key in vocabulary.CONTAINER_PATHS and not vocabulary.OF_CONTAINER.isdisjoint(mount):
+        return True
+    return any(is_mount(name[-LONGEST_KEY:]) for name in place.split("/")[-2:])
+
+
+def is_in_document(key: str, change: Mapping[str, object]) -> bool:
+    """Return whether `key` of an object has a pointer into a document: `path` in a JSON Patch.
+
+    Operations that copy count as a file's.
+    """
+    parts = vocabulary.PATCHES.get(str(change.get("op")))
+    return key == "path" and set(change) == parts and str(change[key]).startswith("/")
 
 
 def kind_of_script(
@@ -327,6 +215,7 @@ def kind_of_script(
     """Return the kind of a script by the language that a call names; None if that tells nothing.
 
     The language is named `beside` the script, or by one of the tool's `arguments` for all scripts.
+    A `script` that is a list has the commands of a job, if none is named.
     """
     call = {name: arguments[name] for name in _LANGUAGES if name in arguments} | beside
     why = node.why if node.declared else why_of_script(key, tool, call)
@@ -337,4 +226,29 @@ def kind_of_script(
         return Kind.COMMAND
     if any(map(_OF_OTHERS.fullmatch, named)):
         return Kind.PAYLOAD
-    return None if node.declared or why is IN_A_LANGUAGE else Kind.COMMAND
+    is_known = not node.declared and why is FOR_INTERPRETER
+    is_job = key == "script" and isinstance(beside[key], list)
+    return Kind.COMMAND if is_known or is_job else None
+
+
+def inherited(kind: Kind, key: str, member: Json, context: Kind, owner: str) -> tuple[Kind, bool]:
+    """Return the kind of an undeclared member of `owner`, and whether it is read as a whole.
+
+    `kind` is that of its own `key`, `context` that of the object. In an object of files a member is
+    a path, too, unless its own key says otherwise. A text under a file's name, or with several
+    lines or sentences, may be the file's content.
+    """
+    is_text = context is Kind.PATH and isinstance(member, str)
+    if is_text and ("/" in key or EXTENSION.search(key)):
+        return Kind.NEUTRAL, True
+    word = last_word(key[-LONGEST_KEY:])
+    if kind is Kind.PAYLOAD and context is Kind.PATH and word not in vocabulary.CONTENT_WORDS:
+        return Kind.WEAK, False
+    # `{"config": {"url": "/users"}}`, `{"args": {"topic": "/etc hosts"}}`; not `{"0": "x"}`.
+    is_named = takes_url(key) or (key.isidentifier() and takes_arguments(owner[-LONGEST_KEY:]))
+    if kind is not Kind.NEUTRAL or (is_named and context is not Kind.PATH):
+        return kind, False
+    may_be_content = is_text and (is_plural(owner) or word in vocabulary.DATA_WORDS)
+    if may_be_content and ("\n" in str(member).strip() or is_prose(str(member))):
+        return kind, True
+    return context, False

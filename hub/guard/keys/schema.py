@@ -5,44 +5,39 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from msgspec.structs import force_setattr, replace
 
-from hub.guard.keys import vocabulary
+from hub.guard.keys import descriptions, vocabulary
 from hub.guard.keys.descriptions import (
+    READ_OF_ALL,
     Verdict,
     kind_by_description,
     listed,
-    said_of,
     texts,
     types_of,
 )
 from hub.guard.keys.key_words import (
     LONGEST_KEY,
+    has_word,
     is_label,
     is_plural,
     is_tree,
+    joined,
     kind_of_key,
-    named_in,
-    names_shell,
+    takes_url,
     words_of,
 )
-from hub.guard.keys.nodes import (
-    SERVICE,
-    ArgumentNode,
-    Members,
+from hub.guard.keys.neighbours import (
     found_elsewhere,
-    is_of_here,
-    may_list_files,
-    node_of_key,
-    nodes_of,
-    overridden,
+    named_in,
     sent_elsewhere,
-    shows_places,
+    take_commands,
     told_by_its_name,
 )
+from hub.guard.keys.nodes import SERVICE, ArgumentNode, node_of_key, nodes_of, overridden
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -64,12 +59,10 @@ _TEXT_TYPES = frozenset({"string", "array", "object"})
 _TEXTS_AND_NUMBERS = ({"string", "integer"}, {"string", "number"})
 _JUDGED = frozenset({Kind.PATH, Kind.GLOB, Kind.WEAK, Kind.COMMAND})
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
-_METHODS = ("method", "http_method", "httpMethod")
 _PERHAPS_ELSEWHERE = frozenset({Kind.PATH, Kind.WEAK, Kind.NEUTRAL})
 _DRIVE = re.compile("onedrive|dropbox|sharepoint", re.IGNORECASE)
 """A drive elsewhere: `drive` alone may be a disk of this machine."""
 _HERE = re.compile("local|host", re.IGNORECASE)
-_READ_OF_ALL = 960
 
 _IN_REPOSITORY = "perhaps a path of another machine"
 """Why a path may be `/`: the top of a repository, a drive or a bucket."""
@@ -105,6 +98,7 @@ class _Around(NamedTuple):
 
 
 _NOTHING = _Around()
+_Schemas: TypeAlias = "dict[str, list[JsonObject]]"
 
 
 class _Compiler:
@@ -123,13 +117,14 @@ class _Compiler:
         self._names = {name: name in required for name in names}
         self._beside = set[str]()
         words = words_of(tool)
-        self._shows = shows_places(tool)
-        self._on_drive = not vocabulary.DRIVES.isdisjoint(words)
+        # `push` may send what is below `/` here, and git works on a clone, which is here.
+        is_shown = "git" not in words and not vocabulary.SHOWING_WORDS.isdisjoint(words)
+        self._shows = is_shown or not tool
         is_compose = "compose" in words and "process" not in words
         self._services = SERVICE if is_compose else None
         self._nodes: dict[tuple[str, _Around, tuple[int, ...]], ArgumentNode] = {}
         self._unread: list[tuple[str, _Around, ArgumentNode, list[JsonObject]]] = []
-        self._objects: list[tuple[dict[str, ArgumentNode], Members]] = []
+        self._objects = list[tuple[dict[str, ArgumentNode], _Schemas, frozenset[str]]]()
         self._described: dict[tuple[Verdict, str], Verdict] = {}
 
     def shape(self) -> ArgumentNode:
@@ -141,15 +136,13 @@ class _Compiler:
             judged = (part.kind in _JUDGED for part in islice(nodes_of(node), _MAX_VARIANTS))
             if node.kind is Kind.PAYLOAD and (_is_no_text(variants) or any(judged)):
                 force_setattr(node, "structured", True)
-        for nodes, members in self._objects:
-            nodes.update(told_by_its_name(self._tool, members))
+        for nodes, schemas, sent in self._objects:
+            nodes.update(told_by_its_name(self._tool, nodes, schemas, sent))
+        take_commands(self._tool, [nodes for nodes, _, _ in self._objects])
         return replace(top, tool=self._tool)
 
     def _find_arguments(self) -> JsonObject:
-        """Return the schema of the arguments, which may all be members of a single one.
-
-        Such as `params`.
-        """
+        """Return the schema of the arguments, which may all be in one object such as `params`."""
         top = object_or_empty(self._schema)
         members = _parts(self._variants([top]))[0]
         variants = self._variants(next(iter(members.values()))) if len(members) == 1 else []
@@ -171,7 +164,7 @@ class _Compiler:
             if (kind is Kind.PATH or is_prefix) and self._is_in_repository(key, variants, around):
                 kind, why = Kind.NEUTRAL, _IN_REPOSITORY
             is_top = why is _IN_REPOSITORY and self._may_be_top(key, variants, around)
-            may_be_path = any(map(vocabulary.SAYS_ID_OR_PATH.match, texts(variants, *_SAID)))
+            may_be_path = any(map(descriptions.SAYS_ID_OR_PATH.match, texts(variants, *_SAID)))
             node = ArgumentNode(
                 kind,
                 why,
@@ -180,6 +173,7 @@ class _Compiler:
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
+                varies=kind is Kind.NEUTRAL and takes_url(key),
                 counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node
@@ -191,7 +185,9 @@ class _Compiler:
     ) -> None:
         if _is_data(key, variants, is_sent=around.is_sent):
             force_setattr(node, "extra", _DATA)
-            if not may_list_files(key, self._tool):
+            # A text in a list may name a file: `helm --values x.yaml`.
+            in_files = joined(key) in vocabulary.MAY_LIST_FILES
+            if not in_files and (key != "values" or "helm" not in words_of(self._tool)):
                 force_setattr(node, "items", _DATA)
             return
         members, items, extra = _parts(variants)
@@ -215,29 +211,21 @@ class _Compiler:
         """
         known = {name: self._variants(of) for name, of in members.items()}
         required = {name for one in schemas for name in listed(one, "required")}
-        around = self._names if not (outer.is_here or is_of_here(owner)) else {}
-        sent = sent_elsewhere(self._tool, known, required, around)
+        of_here = outer.is_here or descriptions.SAYS_ON_DISK.search(owner) is not None
+        is_run_here = of_here or not vocabulary.OF_HERE.isdisjoint(joined(owner).split("_"))
+        around = {} if is_run_here else self._names
+        sent = sent_elsewhere(self._tool, known, required, around, is_here=of_here)
         beside = found_elsewhere(known)
         if any(one is self._arguments for one in schemas):
             self._beside = beside
-        of_here = outer.is_here or vocabulary.SAYS_ON_DISK.search(owner) is not None
         nodes = dict[str, ArgumentNode]()
         for name, of in known.items():
             key = named_in(owner, name, of)
-            any_of = {"", " ".join(words_of(key[-LONGEST_KEY:]))}
+            any_of = {"", joined(key)}
             in_repository = not (beside.isdisjoint(any_of) and self._beside.isdisjoint(any_of))
             told = _Around(name in sent, in_repository and not of_here, of_here)
             nodes[name] = self._node(key, of, told)
-        described = {
-            name: next(texts(of, "description", most=_READ_OF_ALL), "")
-            for name, of in known.items()
-        }
-        methods = " ".join(said_of(known.get(name, ())) for name in _METHODS)
-        session = " ".join(said_of(of) for name, of in known.items() if "session" in name.lower())
-        # One that may be true or false may be none, and a list is run without one.
-        is_run = names_shell(self._tool) or types_of(known.get("shell", [])) == {"string"}
-        told = Members(nodes, described, methods, session, sent, is_run)
-        self._objects.append((nodes, told))
+        self._objects.append((nodes, known, sent))
         return nodes
 
     def _variants(self, schemas: list[Json]) -> list[JsonObject]:
@@ -292,19 +280,19 @@ class _Compiler:
         if formats & vocabulary.PAYLOAD_FORMATS:
             return Kind.PAYLOAD, "the schema's format says that it is content"
         named = kind_of_key(key[-LONGEST_KEY:])
-        described = " ".join(texts(variants, "description"))[:_READ_OF_ALL]
-        titled = " ".join(texts(variants, "title"))[:_READ_OF_ALL]
+        described = " ".join(texts(variants, "description"))[:READ_OF_ALL]
+        titled = " ".join(texts(variants, "title"))[:READ_OF_ALL]
         text = f"{described}\n{titled}"
         may_be_file = key == "payload" and not is_sent and types == {"string", "object"}
         if text == "\n" and may_be_file:
             named = Kind.NEUTRAL, "if it is a text, perhaps the file with it"
         first = named[1].split()[0][1:]
         is_named = first in vocabulary.ELSEWHERE
-        if is_named and (says := vocabulary.SAYS_HERE_TOO.search(described)):
+        if is_named and (says := descriptions.SAYS_HERE_TOO.search(described)):
             named = Kind.PATH, f"described as '{says[0]}'"
         elif text == "\n" or (is_named and first in (described or titled).lower()):
             return named
-        elsewhere = vocabulary.SAYS_ELSEWHERE.fullmatch(described)
+        elsewhere = descriptions.SAYS_ELSEWHERE.fullmatch(described)
         if elsewhere and named[0] in _PERHAPS_ELSEWHERE and not _HERE.search(key):
             return Kind.VIRTUAL, f"described as '{described}'"
         return self._says(named, text)
@@ -314,19 +302,19 @@ class _Compiler:
         names = [schema["propertyNames"] for schema in variants if "propertyNames" in schema]
         if names and self._classified("", self._variants(names))[0] in _JUDGED:
             return True
-        return any(map(vocabulary.SAYS_NAMED_BY_PATH.search, texts(variants, "description")))
+        return any(map(descriptions.SAYS_NAMED_BY_PATH.search, texts(variants, "description")))
 
     def _is_in_repository(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether a path may be one of another machine, though it is absolute."""
         said = " ".join((self._tool, key, *texts(variants, *_SAID)))
-        is_named = around.in_repository or vocabulary.SAYS_IN_REPOSITORY.search(said) is not None
-        is_named = is_named or self._on_drive
-        return is_named and not vocabulary.SAYS_ON_DISK.search(said)
+        is_named = around.in_repository or descriptions.SAYS_IN_REPOSITORY.search(said) is not None
+        is_named = is_named or has_word(vocabulary.DRIVES, self._tool)
+        return is_named and not descriptions.SAYS_ON_DISK.search(said)
 
     def _may_be_top(self, key: str, variants: list[JsonObject], around: _Around) -> bool:
         """Return whether `/` may be the top of a repository, a drive or a bucket."""
         said = " ".join((self._tool, *texts(variants, *_SAID)))
-        is_there = around.in_repository and words_of(key[-LONGEST_KEY:]) != ["mount", "path"]
+        is_there = around.in_repository and joined(key) != "mount_path"
         return self._shows and (is_there or _DRIVE.search(said) is not None)
 
     def _says(self, named: Verdict, described: str) -> Verdict:
@@ -342,7 +330,7 @@ def _is_data(key: str, variants: list[JsonObject], *, is_sent: bool) -> bool:
     """Return whether what is in an object or a list goes to a cluster or to a database."""
     if is_sent and kind_of_key(key)[0] in _TEXTS:
         return True
-    says = any(map(vocabulary.SAYS_DATA.search, texts(variants, "description")))
+    says = any(map(descriptions.SAYS_DATA.search, texts(variants, "description")))
     return (says or is_sent) and (key == "variables" or _is_no_text(variants))
 
 

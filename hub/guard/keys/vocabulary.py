@@ -6,7 +6,6 @@ guard a word, add it here, and add a row to `tests/guard/data/catalogue.jsonl`.
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 
 
@@ -33,10 +32,6 @@ class Kind(Enum):
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
-
-
-def _says(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE | re.DOTALL)
 
 
 def _table(*rows: str) -> list[list[frozenset[str]]]:
@@ -68,7 +63,6 @@ PATH_ENDINGS = tuple(
 )
 """A word that ends like this is a path, unless it is in NOT_PATHS: `imagepath`, `outputdir`."""
 NOT_PATHS = _words("telepath psychopath empath footpath warpath multipath multipaths nadir defile")
-
 WEAK_WORDS = _words(
     "src dst source destination dest target output out root base workspace vault db database"
     " config configuration conf template log doc document image img picture photo screenshot"
@@ -91,7 +85,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase element"
+    " password passphrase element condition"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 OUTPUT_WORDS = _words("output out dest destination save export")
@@ -102,43 +96,53 @@ COMMAND_WORDS = SHELL_WORDS | _words("commandline cmdline arg argv argument flag
 ARGUMENT_WORDS = _words("arg argv argument flag param parameter option")
 SCRIPT_WORDS = _words("line text script code")
 """After one of `SHELL_WORDS`: a command, as in `command_line`, `shell_script`."""
+RUNNING_WORDS = _words("run exec execute eval evaluate interpret")
+"""In a tool's name: it runs a `script` or `code`, and with one of `SHELL_WORDS` commands."""
+SCRIPT_READERS = SHELL_WORDS - {"command", "cmd", "cli"}
+"""In a tool's name: its scripts are for a shell."""
+REACHING_WORDS = _words("read get open load view show delete remove rename move")
+"""Before `note`, `snippet` or `prompt`: an argument of that name is the name of one."""
 TYPED_WORDS = _words("input stdin keys keystroke keystrokes chars send run")
 """Perhaps what is typed into a running program, such as a shell: a line of words."""
 TYPING_WORDS = _words("send type write feed pass paste input interact key keys")
 TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin shell")
 """Both in a tool's name or a text's description: what is typed into a program is that text."""
 GOES_ELSEWHERE = _table(
-    "| helm | values set set_string setString set_literal setLiteral",
-    "| kubectl kubernetes | patch patchData manifest manifests spec body fromLiteral",
+    "| helm | value set set_string set_literal",
+    "| kubectl kubernetes | patch patch_data manifest spec body from_literal",
     "| container pod | exec execute run create recreate start launch deploy"
-    " | command cmd entrypoint env environment envVars env_vars",
-    "container container_id containerId container_name pod pod_name podName"
-    " | exec execute run | command cmd",
-    "service service_name serviceName | compose | exec run | command cmd",
-    "| playbook ansible | extra_vars extraVars",
-    "url uri endpoint | body headers",
+    " | command cmd entrypoint env environment env_var",
+    "container container_id container_name pod pod_name | exec execute run | command cmd",
+    "service service_name | compose | exec run | command cmd",
+    "| ssh remote | exec execute run command | command cmd",
+    "| adb | shell | command cmd",
+    "| playbook ansible | extra_var",
+    "url uri endpoint http_method | body header",
+    "| http https rest webhook api | request call send invoke post put patch | body",
     "url uri | http https request fetch rest webhook post put patch api"
-    " | json data payload params query",
-    "sql statement cypher | params parameters bindings binds values args",
+    " | json data payload param query",
+    "sql statement cypher | param parameter binding binds value arg",
     "query | sql query db database cypher neo postgres pg mysql sqlite duckdb"
-    " | params parameters bindings",
-    "query | variables",
-    "table table_name tableName table_id tableId | row rows record records data values where",
-    "collection collectionName | filter pipeline update projection sort definition query",
-    "collection collectionName | insert update replace upsert mongo db | document documents",
-    "sheet sheetName sheet_name spreadsheetId spreadsheet_id"
-    " | values data rows cells table_data tableData",
-    "name title | sheet spreadsheet | values data rows",
-    "rows cols table_data tableData | table | values data rows cells table_data tableData",
-    "index | search query elasticsearch opensearch es | body query_body queryBody",
-    "function_name functionName FunctionName resource_name | lambda serverless aws sam"
-    " | payload Payload event event_data eventData",
+    " | param parameter binding",
+    "query | variable",
+    "table table_name table_id | row record data value where",
+    "collection collection_name | filter pipeline update projection sort definition query",
+    "collection collection_name | insert update replace upsert mongo db | document",
+    "sheet sheet_name spreadsheet_id | value data row cell table_data",
+    "name title | sheet spreadsheet | value data row",
+    "row col table_data | table | value data row cell table_data",
+    "| csv | data row",
+    "index | search query elasticsearch opensearch es | body query_body",
+    "function_name | lambda serverless aws sam | payload event event_data",
+    "resource_name | lambda serverless sam | payload event event_data",
 )
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
 It goes to a cluster, a container, or the place that such an argument names: as an object, a list,
 or a text that is a payload. Other texts may be commands for a shell of this machine.
 """
+SPEAK_BESIDE = _words("query sheet index name title row col")
+"""Those of them with a usual name: they tell of the arguments beside them, not of inner ones."""
 KEPT_ELSEWHERE = _table(
     "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
     "mqtt ros kafka | topic topics topic_name topicName payload",
@@ -146,9 +150,7 @@ KEPT_ELSEWHERE = _table(
 """In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
-FILE_PATTERNS = _words(
-    "glob file_glob fileGlob file_pattern filePattern include_pattern includePattern file_mask"
-)
+FILE_PATTERNS = _words("glob file_glob file_pattern include_pattern file_mask")
 """Beside one of these a `pattern` is a text, and no glob."""
 HOSTING_WORDS = _words("compose host build")
 """With these words in its name, a tool may use those on this machine."""
@@ -156,8 +158,8 @@ GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
 SOUGHT = _words("pattern regex query")
 """Arguments of such a tool that hold what it looks for."""
-FINDING_WORDS = _words("search find")
-"""The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
+FINDING_WORDS = _words("search find extract")
+"""The same before the last word `text`, `lines` or the like, as in `search_file_content`."""
 FILLERS = _words("list array set value val str string param parameter item entry collection input")
 """After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")
@@ -199,50 +201,31 @@ WRITING_VERBS = _words(
     " put place convert log record link mount clone checkout print upload import load read restore"
 )
 """Before a final preposition: a path, as in `saveTo`, `write_to`, `saveAs`, `loadFrom`."""
+SHOWING_WORDS = _words(
+    "get list read show view browse tree search find fetch blame count app apps application wiki ls"
+)
+"""In the name of a tool that may take `/` for the top of a repository, a drive or a bucket."""
+OF_HERE = _words("file multipart part attachment upload source import hook pre post before after")
+"""In the name of an object that may be read or run on this machine."""
+MAY_LIST_FILES = _words("document manifest spec")
+"""In a list of these a text may be the name of a file."""
 PLACES = _words(
     "project workspace repo repository source src git vault root build install base code"
 )
 """Before `root`: a path, as in `projectRoot`; `xml_root` need not be a path."""
-REPOSITORY = {"repository id", "repo id", "wiki id", "wiki identifier", "drive id"} | {
-    "git repository"
-}
+REPOSITORY = _words("repository_id repo_id wiki_id wiki_identifier drive_id git_repository")
 """Beside one of these a path may be one in a repository of another machine."""
-SAYS_IN_REPOSITORY = _says(
-    r"\bdocumentation path\b|\bpath (?:with)?in the repository\b|\bsharepoint\b|(?<!\w)/sites/"
-)
-BESIDE_A_PLACE = (
-    (_words("bucket container") | {"bucket name", "container name"}, _words("prefix prefixes")),
-    (_words("github gitlab bitbucket"), {"source dir"}),
+BESIDE_A_PLACE = _table(
+    "bucket container bucket_name container_name | prefix",
+    "github gitlab bitbucket | source_dir",
 )
 """Beside one of the first the second may be elsewhere: a prefix in a bucket, such as `/`."""
 DRIVES = _words("drive onedrive dropbox sharepoint")
 """In a tool's name: the same."""
-SAYS_ON_DISK = _says(
-    r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
-    r"|clone|checkout"
-)
-"""A path of this machine after all, by its name, its description or its tool's name."""
 ELSEWHERE = _words("remote sftp ftp cloud bucket hdfs")
 """Before `path`: a path of another machine, if the description says so, too, or there is none."""
-SAYS_ELSEWHERE = _says(
-    r"(?:the )?remote (?:\w+ )?path(?: \([\w/, ]*\))?\.?"
-    r"|(?:\w+ )?file path \([\w ]*\bon (?:the )?remote (?:server|host)\)\.?"
-    r"|(?:(?:the|name of|source|target|destination) )*(?:imap|e-?mail|mail|mailbox) folders?\b"
-    r"(?!.*\b(?:local|machine|disk|system|files?|director\w+|save[sd]?|export\w*|eml|mbox"
-    r"|maildir)).*"
-    r"|(?!.*\b(?:host|local|machine|disk|or)\b)(?:\w+ ){0,3}(?:path|directory|folder)"
-    r" (?:inside|in|within|on) (?:(?:the |a )?(?:\w+ )?(?:container|pod|bucket)|(?:your )?"
-    r"(?:google drive|one ?drive|dropbox|sharepoint|nextcloud))"
-    r"(?! (?:file|folder|directory|format|manifest)s?\b).*"
-)
-"""A whole description of what is none of this machine, unless the key says "local" or "host"."""
 HAVE_PATHS = _words("cookie route endpoint webhook healthcheck") | {"health check"}
 """Their `path` is no file path: `{"cookies": [{"path": "/"}]}`."""
-SAYS_HERE_TOO = _says(
-    r"\A(?:the )?local\b|\bor (?:a |on the )?local\b|\b(?:on|to) disk\b"
-    r"|\bthis (?:machine|computer)\b"
-)
-"""In the description of a path with such a name: one of this machine after all."""
 OTHER_PATHS = _words(
     "url uri dom name symbol api http https field property career learning menu breadcrumb callback"
     " object bus dbus area iteration navigation"
@@ -274,127 +257,7 @@ REVISION_WORDS = _words(
     "branch ref revision rev commit commitish tag refspec remote sha head base target upstream onto"
 )
 """Their values go to a version control tool as a revision: a leading `-` would be an option."""
-
 PATH_FORMATS = _words(
     "path file-path filepath file_path filename file-name directory-path dir-path file directory"
 )
 PAYLOAD_FORMATS = _words("regex binary byte base64 html markdown textarea code")
-
-SAYS_PATH = _says(
-    r"\bpaths? (?:to|of|for|where|on disk)\b|\bunix (?:domain )?sockets?\b"
-    r"|(?<!alternative to )(?<!instead of )(?<!instead of a )"
-    r"\b(?:file|directory|folder|dir|file ?system|disk|local)[ -]?paths?\b"
-    r"|\b(?:absolute|relative|full|complete|output|input)\b[\w ,/-]{0,30}\bpaths?\b"
-    r"|\b(?:working|output|input|target|source|root|base) (?:directory|folder)\b"
-    r"|^(?:the |a |an )?(?:directory|folder|file)"
-    r"(?: (?:to|for|in|where|that|path|name|containing|of)\b|$)"
-)
-SAYS_ID_OR_PATH = _says(
-    r"(?:the |an? )?(?:[\w-]+ ){0,3}ids? or (?:(?!file|folder|local|absolute)[\w-]+ ){0,3}paths?\b"
-    r"(?!.*\b(?:local|absolute|disk|machine|file ?system)\b)"
-)
-"""Of a thing that has an ID, and is so no file of this machine."""
-MENTIONS_PATH = _says(r"\bpaths?\b")
-MENTIONS_FILES = _says(r"\b(?:files?|paths?|upload\w*|folder|director\w+|notebook(?! cell))\b")
-STARTS_AS_PATH = _says(
-    r"\s*(?:\(?optional\)?[:,]?\s*)?(?:the |an? )?(?:absolute |relative |full |local |complete )*"
-    r"(?:file(?:system)? |directory |folder )?paths? (?:to|of|for|where)\b"
-    r"|\s*(?:\w+ ){0,2}?(?:(?:pfad|ruta|chemin|caminho|percorso|путь|имя файла)\b"
-    r"|(?:nom|nombre|nome) \w+ (?:fichier|archivo|fichero|arquivo|file)\b)"
-    r"|\s*(?:[^\W\d_a-z]{0,6}(?:路径|路徑|パス|文件名|ファイル名)"
-    r"|파일 ?경로|파일명)(?=\s*(?:[^\w\s]|$))"
-)
-SAYS_GLOB = _says(r"\bglobs?\b|\bwildcards?\b|\bfile mask")
-SAYS_OTHER = _says(
-    r"\b(?:cookies?|url|x|json|name|symbol|field|property|object|menu|css|api|http|request|graph"
-    r"|health[ -]?check)(?:'s)?(?: name)?[ -]?path\b|\bpath of (?:the |a )?(?:cookie|url)"
-    r"|\bcookies? by path|\bpath (?:that )?the cookies? (?:is|are) (?:visible|sent|valid)\b"
-    r"|\b(?:api|http|request|url)(?:'s)?[ -](?:end-?point|route|path|pattern)s?\b"
-    r"|\bjson pointer|\bcss selector|'[\w-]+' path segment\b|\blocator strateg"
-    r"|\b(?:starting|scene|parent|target|child) node paths?\b|\bnode path and property\b"
-    r"|/root/(?-i:Main|Level|Game)|\babsolute /root/\.\.\. paths?\b"
-    r"|\bpaths? (?:to|of) (?:(?:the|an?) (?:\w+ ){0,2}|parent |child )node(?:[23]d)?"
-    r"(?=[.,;]?\s*(?:\n|$)| ?\((?:e\.?g|required|for|default|root))"
-    r"|(?:路由|触发|接口)路径|\buri path to redirect\b|\bpath \(without (?:the )?domain\)"
-    r"|\bgame ?object(?: reference| identifier)?(?: by)? ?\(?(?:name|path)(?:[/,]| or )"
-    r"|^(?:the |an? )?end-?point paths?\b(?![^\n]*sock)"
-    r"|\bpaths? for (?:[\w-]+ ){0,2}health[ -]?checks?\b(?! \w)"
-)
-SAYS_FILE = _says(
-    r"\b(?:file|directory|folder|disk|local)[ -]?(?:system )?paths?\b"
-    r"|(?:^|\bpaths? (?:to|of|or) )(?:the |an? )?(?:\w+ )?(?:file|folder|directory)\b"
-)
-"""The path is a file path, even if `SAYS_OTHER` matches too."""
-SAYS_NAMED_FILE = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:name of )?"
-    r"(?:(?!(?:of|to|in|into|for|from|with|on|at|by|is|and|or|new|each|per|about)\b)"
-    r"(?:[\w'/+#()-]|\.(?=\w))+ ){0,4}?(?:(?:file ?|note )?paths?|file|folder|directory|filename"
-    r"|location|destination|pdf|docx|pptx|xlsx)(?: ?name)?(?: ?\([^)]*\))?"
-    r"(?=[.,;:]?\s*(?:\n|$)|[.,;:] "
-    r"| (?:with|containing|including|holding|for|in|of|on|whose|that)\b"
-    r"| to (?!create|write|save|store|put|add|append|insert|generate|find|match(?! against)"
-    r"|(?:search|look) for))"
-    r"|\s*(?:\w+ ){1,4}to (?:open|load)\b|\s*(?:e\.g\. )?[\w/-]+\.[a-z]{2,4}\s*(?:\n|$)"
-    r"|\s*where (?:to (?:find|read|load|write|save|store)|the \w+ (?:lives|is (?:stored|kept)))\b"
-    r"|\s*(?:datei|fichier|archivo|fichero|arquivo)\b(?!-)"
-    r"|\s*[^\W\d_a-z]{0,9}(?:文件|ファイル|파일)(?=\s*(?:[^\w\s]|$))"
-    r"|[^\n]{1,9}(?:または|或|또는)[^\n]{0,6}(?:文件|路径|ファイル|パス|파일|경로)"
-    r"|[^.;\n]{0,60}\b(?:relative to (?:the |your )?(?:vault|workspace)|vault-relative)\b"
-)
-"""The argument is a file, though its name says a text: "SQL file to run", "name of the file"."""
-SAYS_NAMED_BY_PATH = _says(
-    r"\b(?:path|file ?name)s?(?: to | ?/ ?| ?[-=]> ?|: )(?:file )?contents?\b"
-    r"|\b(?:map|mapping|dict|dictionary|record|object) (?:of|from|with) (?:[\w-]+ ){0,2}?"
-    r"(?:path|file|filename|file ?name)s?\b|\bkeyed (?:by|on) (?:[\w-]+ ){0,2}?(?:path|file)"
-)
-"""The argument is an object whose members are named by paths."""
-SAYS_SHELL = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of |array of )*(?:(?:bash|zsh|sh|shell"
-    r"|terminal|powershell) (?:script|code|command)s?(?: lines?)?(?=[.,;:\n]| (?:to|that|used|run"
-    r"|exec))|(?:script|code|command)\b[^.;\n(]{0,30}\((?:bash|zsh|sh|shell)(?: script)?\)"
-    r"|[^\n]{0,60}?\b(?:run|runs|executed) (?:with|by|in) (?:a )?(?:bash|zsh|sh|shell)(?![\w-]))"
-)
-SAYS_COMMAND = _says(
-    r"\s*(?:\(?optional\)?[:,.]?\s*)?(?:the |an? |list of )*(?:(?:(?!sql|db|database|redis|bot)"
-    r"\w+ )?commands?(?: lines?)? (?:to (?:be )?(?:run|execute)|used to|with arg)"
-    r"|program to run with (?:its )?arg|(?:test|build|lint) command(?=[.,;:\n]))"
-)
-SAYS_CODE = _says(
-    r"^(?:the )?(?:value|text|option) to (?:fill|type|enter|select)\b"
-    r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
-    r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
-    r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
-    r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
-    r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b))"
-    r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
-)
-SAYS_DATA = _says(
-    r"\bdb\.collection\.|\baggregation stages?\b|\bupdate operator"
-    r"|^(?:the )?(?:optional )?parameters (?:to pass )?(?:to|for|of) the (?:\w+ )?query\b"
-)
-"""An object or a list for a database, with whatever its documents have."""
-SAYS_CONTENT = _says(
-    r"^(?:the |full |raw |complete |entire |text |new )*contents? of\b|^base64(?![^\n]* or\b)"
-)
-_FILE = r"(?:(?:file ?)?paths?|file(?: ?names?)?)"
-OR_PATH = _says(
-    r"^(?!.{0,60}\b(?:look(?:ing)? for|search (?:query|terms?|strings?|text|patterns?|paths?"
-    r"|for(?! an? | \w+s\b))|(?:find|filter|search|match(?:es)?) (?:(?:files? )?by|files)"
-    r"|to (?:find|match)\b(?! against)))(?:.*?(?:\bor|,(?! [\w ]{0,20}s\b)) (?!and |in "
-    r"|(?<=this or )path\b(?! \w))(?:(?:an?|the|local|absolute|relative|name of|[.-]?\w+) ){0,3}?"
-    rf"(?:/path/to/)?{_FILE}\b(?!'| (?:contents?|urls?|to (?:create|write)))|\w+ ?[/|] ?"
-    rf"(?:file ?)?path\b|(?:(?!(?:of|to|in|for|new)\b)[\w.:]+ ){{0,4}}?{_FILE}(?:,? or |, "
-    r"| ?[/|] ?)|.*(?:\b(?:load|read)(?:ed)? (?:\w+ ){0,2}from (?:\w+ ){0,2}(?:file|disk)\b"
-    r"|\((?:[^()]*\W)?(?:path|filename)\b|\bstarts? with @|\bon (?:the )?disk\b|\bfile://"
-    r"|\b(?:(?:can|could|may|might) (?:also )?(?:be|name|point to)|(?:if|when) it (?:is|names)"
-    r"|accepts) (?:(?:an?|the) )?(?:\w+ )?(?:file|path)\b|\b(?:file|exists) at this path\b"
-    r"|(?<!\w)@(?:file|path| syntax| to (?:include|read|load|refer)|[\w/]+\.\w)))"
-)
-"""The argument is either a text itself, or the path of a file with the text."""
-OF_FILE = (SAYS_NAMED_FILE, OR_PATH, STARTS_AS_PATH)
-"""The argument may be a file that an expression is applied to, not the expression itself."""
-SAYS_REGEX = _says(
-    r"\bregex(?:es|p|ps)?\b|\bregular expressions?\b|\bjmespath\b"
-    r"|\b(?:lua|ast) patterns?\b(?! file)|^(?:number|date|time)[ -]format\b"
-    r"|\bjq (?:filter|expression|program|query|syntax)\b|\btext pattern to (?:look|search) for\b"
-)

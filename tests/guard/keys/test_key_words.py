@@ -1,13 +1,6 @@
 import pytest
 
-from hub.guard.keys.key_words import (
-    is_label,
-    is_measure,
-    is_mount,
-    is_revision,
-    kind_of_key,
-    words_of,
-)
+from hub.guard.keys.key_words import is_label, is_mount, is_revision, kind_of_key, words_of
 from hub.guard.keys.vocabulary import Kind
 
 PATHS = """
@@ -112,14 +105,6 @@ def test_mounts() -> None:
     assert is_mount("extra_volumes")
     assert is_mount("Binds")
     assert not is_mount("volume_name")
-
-
-@pytest.mark.parametrize(
-    ("key", "is_one"),
-    [("fileSize", True), ("end_lines", True), ("fd", False), ("size_of_fd", False), ("", False)],
-)
-def test_a_measure_is_no_path(key: str, *, is_one: bool) -> None:
-    assert is_measure(key) is is_one
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,17 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("thing", {"type": "string", "description": "Some filter paths"}, Kind.WEAK),
         ("thing", {"type": "string", "description": "Something else"}, Kind.NEUTRAL),
         ("value", {"type": "string", "description": "Value to fill"}, Kind.PAYLOAD),
+        ("value", {"description": "Text value to fill in"}, Kind.PAYLOAD),
+        ("value", {"description": "Value or label of the option to select"}, Kind.PAYLOAD),
+        ("value", {"description": "Value to input into form fields"}, Kind.PAYLOAD),
+        ("value", {"description": "Value to load the options from"}, Kind.NEUTRAL),
+        ("source", {"description": "GDScript statements, compiled as a body"}, Kind.PAYLOAD),
+        ("source", {"description": "The module's complete VBA source."}, Kind.PAYLOAD),
+        ("source", {"description": "Python code to run, or a file"}, Kind.WEAK),
+        ("source", {"description": "Folder with Python code to check"}, Kind.WEAK),
+        ("source", {"description": "Python source file"}, Kind.WEAK),
+        ("condition", {}, Kind.PAYLOAD),
+        ("condition", {"description": "Path to the file with the condition"}, Kind.PATH),
         ("text", {"description": "Text to send to the running process"}, Kind.NEUTRAL),
         ("text", {"description": "Text to send to the user"}, Kind.PAYLOAD),
         ("value", {"type": "string", "description": "Value to fill in, or a path"}, Kind.WEAK),
@@ -456,6 +467,7 @@ def test_a_path_beside_an_id_may_be_elsewhere(tool: str, key: str, beside: str, 
         ("drive_list", "path", "name", False),
         ("get_files", "mount_path", "name", False),
         ("push_model", "folder_path", "repoId", False),
+        ("git_list_files", "path", "git_repository", False),
         ("sharepoint_sync", "folder_path", "name", False),
         ("install", "prefix", "container", False),
     ],
@@ -565,6 +577,7 @@ def test_what_a_service_of_compose_runs_is_in_its_container() -> None:
         ("lambda_invoke", "payload", "function_name", Kind.PAYLOAD),
         ("sam_local_invoke", "event_data", "resource_name", Kind.PAYLOAD),
         ("record", "event_data", "resource_name", Kind.PATH),
+        ("aws_upload", "event", "resource_name", Kind.PATH),
         ("call", "payload", "function_name", Kind.PATH),
         ("invoke_function", "payload", "function_name", Kind.PATH),
         ("manage_k8s_resource", "body", "kind", Kind.PAYLOAD),
@@ -838,6 +851,8 @@ _FLAG: JsonObject = {"type": "boolean"}
         ("findText", _TEXT, {}, Kind.PAYLOAD),
         ("grep", {"description": "Glob of files"}, {}, Kind.GLOB),
         ("grep", _TEXT, {"query": _TEXT}, Kind.GLOB),
+        ("extract_lines", _TEXT, {}, Kind.PAYLOAD),
+        ("extract_files", _TEXT, {}, Kind.GLOB),
         ("search_files", _TEXT, {}, Kind.GLOB),
         ("find_code_files", _TEXT, {}, Kind.GLOB),
         ("text", _TEXT, {}, Kind.GLOB),
@@ -855,6 +870,7 @@ def test_a_tool_that_looks_for_a_text_has_it_in_its_pattern(
     assert chosen.member("pattern").kind is Kind.PATH
 
 
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
 _METHOD: JsonObject = {"type": "string", "description": "HTTP method"}
 
 
@@ -953,3 +969,123 @@ def test_the_time_grows_no_faster_than_the_number_of_arguments() -> None:
     names = [f"a{n}_{last}" for n in range(3000) for last in told_by_others]
     schema: Json = {"properties": {name: {"type": "string"} for name in names}}
     assert len(compile_schema(schema, {}, tool="send_keys").properties) == len(names)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "key", "kind"),
+    [
+        ("run_shell", {"lines": _TEXTS}, "lines", Kind.COMMAND),
+        ("execute_command", {"sequence": _TEXTS, "cwd": _TEXT}, "sequence", Kind.COMMAND),
+        ("bash", {"todo": _TEXT, "shell": _TEXT}, "todo", Kind.COMMAND),
+        ("execute_command", {"sequence": _TEXTS, "cwd": _TEXT}, "cwd", Kind.PATH),
+        ("run_command", {"command": _TEXT, "name": _TEXT}, "name", Kind.NEUTRAL),
+        ("run_command", {"todo": _TEXT, "id": _TEXT}, "id", Kind.NEUTRAL),
+        ("run_sql_command", {"sql": _TEXT}, "sql", Kind.PAYLOAD),
+        ("run_code_command", {"code": _TEXT, "language": _TEXT}, "code", Kind.PAYLOAD),
+        ("list_commands", {"todo": _TEXT}, "todo", Kind.NEUTRAL),
+        ("run_all", {"lines": _TEXTS}, "lines", Kind.PAYLOAD),
+    ],
+)
+def test_a_tool_that_runs_commands_has_some_argument_for_them(
+    tool: str, arguments: JsonObject, key: str, kind: Kind
+) -> None:
+    node = compile_schema({"properties": arguments}, {}, tool=tool).member(key)
+    assert node.kind is node.element().kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "outer", "inner", "kind"),
+    [
+        ("update", "sheet", "values", Kind.NEUTRAL),
+        ("update", "spreadsheetId", "values", Kind.PAYLOAD),
+        ("run", "query", "variables", Kind.NEUTRAL),
+        ("run", "sql", "params", Kind.PAYLOAD),
+    ],
+)
+def test_what_has_a_usual_name_tells_nothing_of_inner_arguments(
+    tool: str, outer: str, inner: str, kind: Kind
+) -> None:
+    steps: Json = {"properties": {inner: {"type": "array"}}}
+    schema: Json = {"properties": {outer: _TEXT, "step": steps}}
+    node = compile_schema(schema, {}, tool=tool).member("step").member(inner)
+    assert node.element().kind is kind
+
+
+def test_a_command_in_an_object_of_this_machine_is_not_for_the_container() -> None:
+    hook: Json = {"properties": {"command": _TEXT}}
+    schema: Json = {"properties": {"image": _TEXT, "command": _TEXT, "on_host": hook, "x": hook}}
+    shape = compile_schema(schema, {}, tool="create_container")
+    assert shape.member("on_host").member("command").why != IN_CONTAINER
+    assert shape.member("x").member("command").why == shape.member("command").why == IN_CONTAINER
+
+
+@pytest.mark.parametrize(
+    ("tool", "described", "elsewhere"),
+    [
+        ("ssh_exec", "Command to run", True),
+        ("run_remote_command", "", True),
+        ("adb_shell", "", True),
+        ("adb_push", "", False),
+        ("ssh_copy", "", False),
+        ("run_on_ssh_host", "", False),
+        ("run", "Command to execute on remote server", True),
+        ("run", "Command to execute on the remote host", True),
+        ("run", "The command to execute in the container", True),
+        ("run", "Container command", True),
+        ("run", "Command to run inside 'adb shell'", True),
+        ("run", "Command to run in the container or here", False),
+        ("run", "Command to run in the container, if one is named", False),
+        ("run", "Local command to run on the device", False),
+        ("run", "Command to run on the host of the container", False),
+        ("run", "Command to run", False),
+        ("run_bash", "Command to run in the container", False),
+    ],
+)
+def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere: bool) -> None:
+    schema: Json = {"properties": {"command": {**_TEXT, "description": described}}}
+    node = compile_schema(schema, {}, tool=tool).member("command")
+    assert node.kind is Kind.COMMAND
+    assert (node.why == IN_CONTAINER) is elsewhere
+    for host in ("localhost", "root@127.0.0.1", "[::1]:22"):
+        assert node.in_call("ls", {"host": host}).why != IN_CONTAINER
+    assert node.in_call("ls", {"host": "web1", "port": 22}) == node
+
+
+@pytest.mark.parametrize(
+    ("tool", "beside", "kind"),
+    [
+        ("request", {"path": _TEXT, "method": _METHOD}, Kind.PAYLOAD),
+        ("request", {"path": _TEXT, "method": _TEXT}, Kind.PATH),
+        ("post_api", {"path": _TEXT}, Kind.PAYLOAD),
+        ("update_api_comment", {"path": _TEXT}, Kind.PATH),
+    ],
+)
+def test_the_body_of_a_request_goes_to_its_server(
+    tool: str, beside: JsonObject, kind: Kind
+) -> None:
+    schema: Json = {"properties": {"body": {"type": "object"}, **beside}}
+    assert compile_schema(schema, {}, tool=tool).member("body").member("path").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "key", "described", "kind"),
+    [
+        ("godot_node_edit", "node_path", "Path to the AnimationPlayer", Kind.VIRTUAL),
+        ("godot_find", "root_path", "Path to search root (defaults to scene root)", Kind.VIRTUAL),
+        ("godot_scene", "scene_path", "Path to the scene", Kind.PATH),
+        ("godot_run", "root_path", "Local folder of the project", Kind.PATH),
+        ("godot_run", "node_path", "Path of the file with the node", Kind.PATH),
+        ("set_up", "node_path", "", Kind.PATH),
+    ],
+)
+def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind: Kind) -> None:
+    schema: Json = {"properties": {key: {**_TEXT, "description": described}}}
+    assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+def test_the_cells_of_a_table_are_no_files() -> None:
+    rows: Json = {"properties": {"path": _TEXT, "data": {"type": "array", "items": _TEXTS}}}
+    for tool, kind in (("write_csv", Kind.PAYLOAD), ("write", Kind.NEUTRAL)):
+        node = compile_schema(rows, {}, tool=tool)
+        assert node.member("data").element().element().kind is kind
+        assert node.member("path").kind is Kind.PATH

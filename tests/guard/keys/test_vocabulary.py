@@ -1,6 +1,6 @@
 import pytest
 
-from hub.guard.keys import vocabulary
+from hub.guard.keys import descriptions
 from hub.guard.keys.vocabulary import NOT_PATHS, PATH_WORDS, PAYLOAD_WORDS, WEAK_WORDS
 
 
@@ -61,4 +61,4 @@ def test_words_are_lower_case_and_in_one_list_only() -> None:
     ],
 )
 def test_descriptions_say_what_a_value_is(pattern: str, text: str, *, says: bool) -> None:
-    assert bool(getattr(vocabulary, pattern).search(text)) is says
+    assert bool(getattr(descriptions, pattern).search(text)) is says
