@@ -65,11 +65,11 @@ async def test_what_a_verdict_saw_of_the_disk_is_gone_when_its_user_is_asked(top
     async with rig(SPECS, {"files": fake}) as at, anyio.create_task_group() as tasks:
         client, before = asking(at, top), views_of_disk()
         client.answers["elicitation/create"] = SILENT
-        outlet = client.outlet
-        tasks.start_soon(client.call, "read", {"path": f"{top}/b/x"})
-        await outlet.signals.until(lambda: bool(questions(client)))
+        outside, inside = (dict[str, Json](path=f"{top}/{one}/x") for one in "ba")
+        tasks.start_soon(client.call, "read", outside)
+        await client.outlet.signals.until(lambda: bool(questions(client)))
         assert views_of_disk() == before
-        tasks.start_soon(client.call, "read", {"path": f"{top}/a/x"})
+        tasks.start_soon(client.call, "read", inside)
         await (await fake.connected()).request("tools/call")
         assert views_of_disk() == before, "nor does a call that is at its child have any"
         tasks.cancel_scope.cancel()
