@@ -200,6 +200,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         """
         if self.owner.unasked and not self.is_settled:
             self._take_back("it is made again")
+            # The child has had it, and the client may never make it again.
+            self.audit.write("cancelled", "its client is asked for its roots")
             self._resolve_again()
         return self.owner.unasked
 

@@ -67,8 +67,8 @@ class JudgingContext(Struct, eq=False):
     param that replaces the client's. `can_move`: the name may move to another server. `retry` is
     what a modern client's request brought from the previous round. `consented` (a digest) and
     `granted` are what the user has agreed to in this call. `judged_in` is the guard's context for
-    the snapshot: that of another call at the server, or made for the first verdict; `seen` is that
-    of the last verdict, with what it saw of the disk, unless the worker gave it.
+    the snapshot: that of another call at the server, or made for the first verdict. `seen` is that
+    of a refusal, with what it saw of the disk, until `wanted` has used it.
     """
 
     session: Session
@@ -128,7 +128,7 @@ class JudgingContext(Struct, eq=False):
         """Return the guard's verdict, from the worker thread if it takes long."""
         context = self.context(granted)
         soon = decide_within_inline_budget(self.call, self.guard, context)
-        self.seen = None if soon is None else context
+        self.seen = context if isinstance(soon, Refused) else None
         if soon is not None:
             return soon
         work = partial(decide, self.call, self.guard, self.context(granted))
@@ -141,6 +141,7 @@ class JudgingContext(Struct, eq=False):
         """
         # What the verdict saw of the disk is as of now, unless the worker gave it.
         context, ceilings = self.seen or self.context(granted), self._ceilings
+        self.seen = None
         soon = wanted(refused, self.call, self.guard, context, ceilings, QUESTION_BUDGET)
         if soon:
             return soon

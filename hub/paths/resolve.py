@@ -87,7 +87,7 @@ _UNASKED = Entry("other", -1, -1)
 
 
 class CachedDisk(Struct, eq=False):
-    """A `LinkReader` that asks `inner` once per entry. For one call only: nothing expires."""
+    """A `LinkReader` that asks `inner` once per entry. For one verdict only: nothing expires."""
 
     inner: LinkReader
     _entries: dict[str, Entry | None] = field(default_factory=dict[str, Entry | None])

@@ -560,6 +560,8 @@ async def test_a_child_that_turns_out_to_want_roots_has_the_call_resolved_again(
         assert told["params"]["requestId"] == asked["id"]
         assert [request.id for request in caller.reply.resolved_again] == [1]
         assert caller.reply.answers == []
+        (record,) = caller.at.audit.records
+        assert (record.verdict, record.reason) == ("cancelled", "its client is asked for its roots")
 
 
 async def test_an_error_that_names_urls_is_known_to_the_client(fake: FakeChild, top: Path) -> None:

@@ -25,6 +25,7 @@ from hub.values import Json, JsonObject, object_or_empty
 from tests.kit.callers import (
     ACCEPTED,
     ELICITATION,
+    EVERYTHING,
     FORM,
     SAMPLING,
     URL,
@@ -294,6 +295,30 @@ async def test_a_call_whose_answer_waits_for_its_client_has_one_record(
     records = [json.loads(line) for line in file.read_text().splitlines()]
     assert len(records) == 1 + int(caller.client.by_cached_route), "one of another client before"
     assert records[-1]["verdict"] == ("refused" if retried == "refused" else "admitted")
+
+
+@virtual_time
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_a_call_that_its_child_had_before_it_wanted_roots_has_a_record(
+    top: Path, *, is_back: bool
+) -> None:
+    child = silent(ECHO)
+    file = top / "audit.jsonl"
+    async with scripted(child, config={"audit": {"file": str(file)}}) as hub:
+        caller = ScriptedCaller(hub, {**EVERYTHING, "roots": {}})
+        result = await asked(child, caller)
+        child.link.ask("r", "roots/list", {})
+        await child.link.request("notifications/cancelled")
+        if is_back:
+            again = await caller.round({question(result)[0]: ACCEPTED}, result["requestState"])
+            assert again["inputRequests"] == {ROOTS_KEY: {"method": "roots/list"}}
+        else:
+            await anyio.sleep(KEPT + 1)
+    record = json.loads(file.read_text().splitlines()[-1])
+    assert (record["verdict"], record["reason"]) == (
+        "cancelled",
+        "its client is asked for its roots",
+    )
 
 
 async def test_roots_that_have_changed_and_still_admit_the_call_let_it_go_on(top: Path) -> None:

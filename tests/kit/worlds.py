@@ -1,5 +1,6 @@
 """Call contexts for the guard's tests."""
 
+import gc
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,12 @@ def on_windows(*roots: str, env: Mapping[str, str] | None = None) -> CallContext
     links = Directories()
     shared = share(*roots, links=links, flavour=WINDOWS)
     return CallContext(shared, roots[0], env or {}, links, WINDOWS)
+
+
+def views_of_disk() -> list[CachedDisk]:
+    """Return all caches of the disk that are in use."""
+    gc.collect()
+    return [one for one in gc.get_objects() if type(one) is CachedDisk]
 
 
 def at_once(

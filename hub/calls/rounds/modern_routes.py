@@ -149,6 +149,7 @@ class ModernRoutes:
         self._services = services
         self._routes: OrderedDict[RequestKey, ModernRoute] = OrderedDict()
         self._needs: OrderedDict[RequestKey, RootsRequirement] = OrderedDict()
+        self._needed_at = services.operator.version
         self._asked = KnownAnswer(Raw(encode(completed(wanting_roots(), services.info))))
 
     def find(
@@ -182,6 +183,9 @@ class ModernRoutes:
 
     def _is_asked(self, key: RequestKey, request: Request) -> bool:
         """Return whether the client of a call without roots is asked for them."""
+        if self._needed_at != self._services.operator.version:
+            self._needed_at = self._services.operator.version
+            self._needs.clear()  # by another config, fewer calls may need roots
         need = self._needs.get(key) if request.method == "tools/call" else None
         # The token may lack a scope, and then nobody is to be asked.
         if need is None or self._services.needs_scopes:

@@ -57,7 +57,7 @@ class RootsRequirement(Struct, frozen=True):
 
     If `known` is None, the reason is always valid; otherwise only while `known` is up to date. If
     `guard` is None, it applies whatever the arguments; otherwise only to calls that `guard` may
-    refuse in the context `judged_in`, whose `links` each call replaces.
+    refuse in the context `judged_in`, whose disk has no cache.
     """
 
     services: Services
@@ -81,7 +81,7 @@ class RootsRequirement(Struct, frozen=True):
         if self.guard is None or self.judged_in is None:
             return True
         call = Call("tools/call", "", {} if arguments is None else arguments, {})
-        context = replace(self.judged_in, links=CachedDisk(self.services.machine.links))
+        context = replace(self.judged_in, links=CachedDisk(self.judged_in.links))
         return _may_be_refused(decide_within_inline_budget(call, self.guard, context))
 
 
@@ -149,7 +149,7 @@ def need_before_deciding(
         if acts or _depends_on_roots(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_within_inline_budget()):
-            return RootsRequirement(session.services, known, case.guard, case.context())
+            return RootsRequirement(session.services, known, case.guard, case.around)
     elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
@@ -197,7 +197,7 @@ def _need_by_arguments(
         roots=NOT_ASKED.roots,
         cwd=None,
         env=machine.environment,
-        links=CachedDisk(machine.links),
+        links=machine.links,
         flavour=machine.flavour,
         enforcing=True,
     )
@@ -208,8 +208,8 @@ def _need_by_arguments(
     guards = [
         compile_tool(None, read_only=True, policy=spec.policy_of(named.name)) for spec in specs
     ]
-    if any(
-        isinstance(decide_within_inline_budget(call, guard, context), Admitted) for guard in guards
-    ):
+    seen = replace(context, links=CachedDisk(machine.links))
+    verdicts = (decide_within_inline_budget(call, guard, seen) for guard in guards)
+    if any(isinstance(verdict, Admitted) for verdict in verdicts):
         return None
     return RootsRequirement(services, KnownServer(slots[0], None, named.name), guards[0], context)

@@ -17,10 +17,11 @@ from hub.roots.roots import RootSet
 from hub.sessions.services import RootsSettings
 from hub.system.tasks import FairWorker, Result
 from hub.values import Json, JsonObject
-from tests.kit.fakes import READ, FakeChild, Silence, failure
+from tests.kit.fakes import READ, SILENT, FakeChild, Silence, failure
 from tests.kit.loops import virtual_time
 from tests.kit.rigs import ROOTS, Rig, RigClient, remote, rig, roots_at
 from tests.kit.trees import plant
+from tests.kit.worlds import views_of_disk
 
 ASK = Policy(on_refused="ask")
 SPECS = {"files": remote(policy=ASK)}
@@ -57,6 +58,21 @@ async def test_a_call_passes_with_its_users_consent(top: Path) -> None:
         assert (record.pointer, record.path) == ("/path", f"{top}/b/x")
         assert not record.would_refuse
         assert client.session.refusals.recent == []
+
+
+async def test_what_a_verdict_saw_of_the_disk_is_gone_when_its_user_is_asked(top: Path) -> None:
+    fake = FakeChild(READ, answers={"tools/call": SILENT})
+    async with rig(SPECS, {"files": fake}) as at, anyio.create_task_group() as tasks:
+        client, before = asking(at, top), views_of_disk()
+        client.answers["elicitation/create"] = SILENT
+        outside, inside = (dict[str, Json](path=f"{top}/{one}/x") for one in "ba")
+        tasks.start_soon(client.call, "read", outside)
+        await client.outlet.signals.until(lambda: bool(questions(client)))
+        assert views_of_disk() == before
+        tasks.start_soon(client.call, "read", inside)
+        await (await fake.connected()).request("tools/call")
+        assert views_of_disk() == before, "nor does a call that is at its child have any"
+        tasks.cancel_scope.cancel()
 
 
 async def test_a_client_that_is_gone_or_answers_with_an_error_has_asked_nobody(top: Path) -> None:

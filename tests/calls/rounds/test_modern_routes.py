@@ -267,6 +267,15 @@ async def test_only_so_many_needs_are_kept() -> None:
         assert at.relay.modern_routes.find("alice", Request(1, "tools/call", given)) is None
 
 
+async def test_what_needed_roots_by_the_old_config_is_looked_at_again() -> None:
+    async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
+        given = params(capabilities=ROOTS)
+        assert await asked(at, given) is not None
+        at.services.operator.take(OperatorRoots())
+        assert at.relay.modern_routes.find("alice", Request(1, "tools/call", given)) is None
+        assert await asked(at, given) is not None
+
+
 async def test_what_is_too_long_to_be_kept_leaves_none(top: Path) -> None:
     async with rig({"files": FILES}, {"files": FakeChild(READ)}) as at:
         given = params(capabilities={**ROOTS, "sampling": {"x": "x" * MAX_KEY}})

@@ -16,6 +16,7 @@ from tests.kit.fakes import ECHO, READ, SILENT, Answer, FakeChild
 from tests.kit.hubs import FakeClient, text_of
 from tests.kit.scripted import ScriptedHub, refusal, scripted
 from tests.kit.trees import plant
+from tests.kit.worlds import views_of_disk
 from tests.server.test_modern import envelope, is_refused, with_roots
 
 SHELL: JsonObject = {
@@ -69,11 +70,13 @@ async def test_a_call_that_names_no_path_is_not_asked_for_roots(
 async def test_a_call_that_names_a_path_is_asked(top: Path) -> None:
     child = FakeChild(ECHO, READ)
     async with scripted(child) as hub:
-        client = hub.client()
+        client, before = hub.client(), views_of_disk()
+        assert is_asked(await call(client, "echo", {"text": "file:///x"}))
         await listed(client)
         every: list[JsonObject] = [{"text": "file:///x"}, {"other": f"{top}/a/x"}, {"path": "x"}]
         for arguments in every:
             assert is_asked(await call(client, "echo", arguments)), arguments
+        assert views_of_disk() == before, "what is remembered of the need has no view of the disk"
         shared = with_roots((top / "a").as_uri())
         result = await call(client, "echo", {"text": "file:///etc/passwd"}, shared)
         assert is_refused(result)
