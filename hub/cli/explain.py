@@ -224,9 +224,7 @@ def as_text(told: Explanation) -> str:
     case, verdict, judged = told.case, told.verdict, told.judged
     refused = refusal_of(verdict)
     style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
-    is_report = refused is not None and isinstance(verdict, Admitted)
-    outcome = "refused" if isinstance(verdict, Refused) else "allowed"
-    outcome = painted(outcome + ", because refusals are only reported" * is_report, style)
+    outcome = painted(_outcome(verdict), style)
     lines = [f"{painted(on_one_line(case.name), NAME)}: {outcome}"]
     lines += [refused.message()] if refused else []
     for value in judged:
@@ -280,6 +278,14 @@ def _permission(told: Explanation, refused: Refused) -> list[str]:
             "For a client that shares roots, its own count instead: it has to share the folder."
         )
     return lines
+
+
+def _outcome(verdict: Admitted | Refused) -> str:
+    if isinstance(verdict, Refused):
+        return "refused"
+    return (
+        "allowed" if verdict.would_refuse is None else "allowed, because refusals are only reported"
+    )
 
 
 def as_json(told: Explanation) -> str:

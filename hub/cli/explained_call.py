@@ -79,7 +79,10 @@ class ExplainedCall(Struct, frozen=True):
 
 
 def question_of(options: Namespace) -> CallInQuestion:
-    """Return what the command line asks about. Raises: HubError; SystemExit for wrong arguments."""
+    """Return what the command line asks about.
+
+    Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
+    """
     found, folders = config_and_folders(options)
     config = found or HubConfig(version=1)
     server, tool = _named(options, config)
@@ -221,7 +224,10 @@ def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
 
 
 async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:
-    """Return a server's own definition of `tool`. Raises: RouteError if it has none."""
+    """Start a server and return its definition of `tool`.
+
+    Raises: RouteError if it has no such tool.
+    """
     async with own_client(config, setting) as client:
         listing = (await client.start(server)).listing
     for definition in listing.tools:
