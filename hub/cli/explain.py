@@ -94,7 +94,7 @@ def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, .
 
 
 def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
-    """Return the changes for the refusal of a call; None if it is not refused."""
+    """Return the changes for a first place that a call is refused for; None if it is not refused."""
     try:
         case = case_of(question)
     except (ConfigError, StartError):
@@ -108,7 +108,10 @@ def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
     ]
     objected = [one for one in readings if one.objection == refused.reason]
     places = dict.fromkeys(one.leads_to for one in objected if one.leads_to is not None)
-    return changes_for(refused, case.call, case.circumstances, places)
+    # One place at a time: what lets it in may do for all other readings of the text.
+    each = [(place,) for place in places] or [()]
+    found = (changes_for(refused, case.call, case.circumstances, one) for one in each)
+    return next(filter(None, found), ())
 
 
 def _batch(source: str) -> int:

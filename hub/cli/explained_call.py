@@ -248,12 +248,12 @@ def allowing(
         next_ones = needed(question)
         if next_ones is None:
             return tuple(made)
-        # One at a time: it may do for all readings of a text.
-        new = next((change for change in next_ones if change not in made), None)
-        if new is None:
+        new = [change for change in next_ones if change not in made]
+        if not new:
             return None
-        question = changed(question, new)
-        made.append(new)
+        for change in new:
+            question = changed(question, change)
+        made += new
     return None
 
 

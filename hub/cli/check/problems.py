@@ -145,8 +145,9 @@ def missing_interpreter(program: Path, path: str | None) -> str | None:
     if not wanted.exists():
         return str(wanted)
     word = os.fsdecode(first["split"] or first["word"] or b"")
-    is_lost = wanted.name == "env" and word and shutil.which(word, path=path) is None
-    return word if is_lost else None
+    if word and wanted.name == "env" and shutil.which(word, path=path) is None:
+        return word
+    return None
 
 
 def without_returns(script: Path) -> str:
@@ -157,8 +158,8 @@ def without_returns(script: Path) -> str:
 def _words(command: str) -> list[str]:
     """Return the words of a command line.
 
-    A slash in its arguments may have made it a path: the folders of that which are there are one
-    word with what follows.
+    If one of them has a slash, the config made a path of the whole line: the folders in it that are
+    there belong to the first word, whatever blanks are in their names.
     """
     above = next(filter(os.path.isdir, Path(command).parents), Path())
     line = os.path.relpath(command, above) if above.is_absolute() else command
