@@ -94,7 +94,7 @@ def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, .
 
 
 def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
-    """Return the changes for a first place that a call is refused for; None if it is not refused."""
+    """Return the changes for the first place that is refused; None if the call is not refused."""
     try:
         case = case_of(question)
     except (ConfigError, StartError):
