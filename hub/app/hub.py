@@ -308,7 +308,10 @@ class AuditLogs:
         self._opening = Lock()
 
     async def of(self, config: HubConfig) -> AuditSink:
-        """Return a config's audit log, opened in a thread. Raises: StartError if that fails."""
+        """Return the audit log of a config; a thread opens its file, as the disk may be slow.
+
+        Raises: StartError if its file cannot be written.
+        """
         file = None if config.audit is None else config.audit.file
         if file not in self._open:
             async with self._opening:

@@ -66,11 +66,7 @@ def issuers_of(
     # Where logins go through the hub, clients find the hub itself in place of the issuer.
     names = tuple(auth.resource if one.proxy else one.issuer for one in auth.issuers)
     resource = ProtectedResource(auth.resource, names, auth.scopes, supported)
-    kept: Mapping[_KeysFrom, KeySet] = {} if before is None else before.keys
-    known = {
-        at: kept.get(at) or KeySet(one.issuer, key_source(one), time.monotonic)
-        for at, one in zip(map(_keys_of, auth.issuers), auth.issuers, strict=True)
-    }
+    known = {_keys_of(one): _key_set(one, before) for one in auth.issuers}
     trusted = {one.issuer: _issuer(one, auth, known[_keys_of(one)]) for one in auth.issuers}
     signed = SignedTokens(list(trusted.values()), time.time)
     opaque = _opaque(auth)
@@ -106,6 +102,11 @@ def _id_tokens(issuer: Issuer, client: IssuerClient) -> IdTokens:
 
 def _keys_of(one: TrustedIssuer) -> _KeysFrom:
     return one.issuer, one.jwks, one.introspection is not None
+
+
+def _key_set(one: TrustedIssuer, before: Issuers | None) -> KeySet:
+    known = None if before is None else before.keys.get(_keys_of(one))
+    return known or KeySet(one.issuer, key_source(one), time.monotonic)
 
 
 def _issuer(one: TrustedIssuer, auth: Auth, keys: KeySet) -> Issuer:

@@ -154,7 +154,10 @@ def _add_log_options(parser: ArgumentParser, *, after: bool = False) -> None:
 
 
 def parser(command: str | None = None) -> ArgumentParser:
-    """Return the parser of the whole line, or, faster, of the module with `command` alone."""
+    """Return the parser of the whole command line, or only of the module with `command`.
+
+    Importing one module instead of all makes the start faster.
+    """
     top = _TopParser(
         prog="roots-hub",
         description="One MCP endpoint in front of many MCP servers; every path that a tool call "
@@ -172,7 +175,10 @@ def parser(command: str | None = None) -> ArgumentParser:
 
 
 def run_command(given: Sequence[str], why_alone: str | None) -> int:
-    """Run the command line, return its exit code. `why_alone`: why no shared hub serves it."""
+    """Run the command line, and return its exit code.
+
+    `why_alone`: why no shared hub serves the client, if that was tried already.
+    """
     if (reconfigure := getattr(sys.stdout, "reconfigure", None)) is not None:
         reconfigure(errors="backslashreplace")  # as for stderr: Latin-1, say, has no `…`
     with lean():
@@ -265,7 +271,10 @@ def _performed(options: Namespace) -> int:
 
 
 def _ensure_home(home: str | None) -> None:
-    """Raise StartError for a HOME such as `~`: what is below it would differ for each server."""
+    """Raise StartError for a HOME such as `~`: what is below it would be elsewhere for each server.
+
+    Without HOME the system tells the user's home.
+    """
     if sys.platform != "win32" and home and not home.startswith("/"):
         raise StartError(
             f"HOME: {home!r} is no absolute path",

@@ -94,7 +94,7 @@ def _judged_in(case: ExplainedCall) -> tuple[Admitted | Refused, tuple[Judged, .
 
 
 def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
-    """Return the changes for the refusal of a call; None if it is not refused."""
+    """Return the changes for the first place that is refused; None if the call is not refused."""
     try:
         case = case_of(question)
     except (ConfigError, StartError):
@@ -108,7 +108,10 @@ def _needed(question: CallInQuestion) -> tuple[Change, ...] | None:
     ]
     objected = [one for one in readings if one.objection == refused.reason]
     places = dict.fromkeys(one.leads_to for one in objected if one.leads_to is not None)
-    return changes_for(refused, case.call, case.circumstances, places)
+    # One place at a time: what lets it in may do for all other readings of the text.
+    each = [(place,) for place in places] or [()]
+    found = (changes_for(refused, case.call, case.circumstances, one) for one in each)
+    return next(filter(None, found), ())
 
 
 def _batch(source: str) -> int:
@@ -224,9 +227,7 @@ def as_text(told: Explanation) -> str:
     case, verdict, judged = told.case, told.verdict, told.judged
     refused = refusal_of(verdict)
     style = GOOD if refused is None else WARNING if isinstance(verdict, Admitted) else BAD
-    is_report = refused is not None and isinstance(verdict, Admitted)
-    outcome = "refused" if isinstance(verdict, Refused) else "allowed"
-    outcome = painted(outcome + ", because refusals are only reported" * is_report, style)
+    outcome = painted(_outcome(verdict), style)
     lines = [f"{painted(on_one_line(case.name), NAME)}: {outcome}"]
     lines += [refused.message()] if refused else []
     for value in judged:
@@ -280,6 +281,14 @@ def _permission(told: Explanation, refused: Refused) -> list[str]:
             "For a client that shares roots, its own count instead: it has to share the folder."
         )
     return lines
+
+
+def _outcome(verdict: Admitted | Refused) -> str:
+    if isinstance(verdict, Refused):
+        return "refused"
+    return (
+        "allowed" if verdict.would_refuse is None else "allowed, because refusals are only reported"
+    )
 
 
 def as_json(told: Explanation) -> str:

@@ -80,7 +80,10 @@ class ExplainedCall(Struct, frozen=True):
 
 
 def question_of(options: Namespace) -> CallInQuestion:
-    """Return what the command line asks about. Raises: HubError; SystemExit for wrong arguments."""
+    """Return what the command line asks about.
+
+    Raises: StartError, ConfigError, RouteError; SystemExit for arguments that are no JSON object.
+    """
     found, folders = config_and_folders(options)
     config = found or HubConfig(version=1)
     server, tool = _named(options, config)
@@ -222,7 +225,10 @@ def unreadable(what: str, why: OSError | UnicodeError, fix: str) -> StartError:
 
 
 async def _ask(config: HubConfig, setting: Setting, server: ServerName, tool: str) -> JsonObject:
-    """Return a server's own definition of `tool`. Raises: RouteError if it has none."""
+    """Start a server and return its definition of `tool`.
+
+    Raises: RouteError if it has no such tool.
+    """
     async with own_client(config, setting) as client:
         listing = (await client.start(server)).listing
     for definition in listing.tools:
@@ -243,12 +249,12 @@ def allowing(
         next_ones = needed(question)
         if next_ones is None:
             return tuple(made)
-        # One at a time: it may do for all readings of a text.
-        new = next((change for change in next_ones if change not in made), None)
-        if new is None:
+        new = [change for change in next_ones if change not in made]
+        if not new:
             return None
-        question = changed(question, new)
-        made.append(new)
+        for change in new:
+            question = changed(question, change)
+        made += new
     return None
 
 

@@ -84,7 +84,10 @@ def same_config(options: Namespace) -> str:
 
 
 def configured(options: Namespace) -> tuple[HubConfig, tuple[str, ...]] | None:
-    """Return the config and its warnings; None if none is named. Raises: ConfigError."""
+    """Return the config and its warnings; None if neither option nor environment names a config.
+
+    Raises: ConfigError if the config is wrong.
+    """
     source = config_source(options.config, os.environ)
     if source is None:
         return None
@@ -163,16 +166,20 @@ class LogFile:
         if self._largest is not None and self._file.tell() > self._largest:
             with suppress(FileNotFoundError):  # it was moved before, and no other could be made
                 self.path.replace(self.path.with_suffix(".log.1"))
-        is_there = False
-        with suppress(OSError):
-            is_there = os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
-        if not is_there:
+        if self._is_moved():
             with suppress(OSError):  # what stands there cannot be written to: the old one goes on
                 before, self._file = self._file, open_to_add(self.path)
                 before.close()
                 if self._has_stderr:
                     self.take_stderr()
         self._file.write(text.encode("utf-8", "replace"))
+
+    def _is_moved(self) -> bool:
+        """Return whether the path no longer leads to the open file."""
+        try:
+            return not os.path.samestat(self.path.stat(), os.fstat(self._file.fileno()))
+        except OSError:
+            return True
 
     def take_stderr(self) -> None:
         """Let this process's stderr lead to the log, for what Python itself writes at a crash."""
@@ -185,7 +192,10 @@ class LogFile:
 
 
 def log_to_file(path: Path) -> ThreadedLog:
-    """Return what adds the log's lines to a file. Raises: StartError if it is not fit for that."""
+    """Return what adds the lines of the log to a file.
+
+    Raises: StartError if it cannot be opened, or is not safe to write to.
+    """
     try:
         return ThreadedLog(LogFile(path).write)
     except OSError as exc:
@@ -230,7 +240,10 @@ def log_file_of(options: Namespace) -> str | None:
 
 
 def chosen_profile(config: HubConfig, wanted: str | None) -> str | None:
-    """Return the profile of this name, or of the token of this name. Raises: ConfigError."""
+    """Return the profile that is `wanted`, by its name or by that of a token; None without one.
+
+    Raises: ConfigError if there is none.
+    """
     if wanted is None or wanted in config.profiles:
         return wanted
     tokens = ("token", *(one.name for one in config.listen.tokens))

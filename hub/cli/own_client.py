@@ -55,7 +55,10 @@ class OwnClient:
             came.set()
 
     async def request(self, method: str, params: JsonObject) -> JsonObject:
-        """Send a request, and return its result. Raises: RouteError with the hub's error."""
+        """Send a request, and return its result.
+
+        Raises: RouteError with the text of the error that the hub answered.
+        """
         id_ = next(self._ids)
         await self._connection.peer.receive(Request(id_, method, params))
         while id_ not in self._answers:

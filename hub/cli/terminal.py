@@ -144,7 +144,10 @@ class Steps:
 
 @contextmanager
 def steps(*, is_silent: bool) -> Generator[Steps]:
-    """Show steps on stdout, below what is printed meanwhile; nothing at all if `is_silent`."""
+    """Show steps on stdout while the context is open; what is printed meanwhile goes above them.
+
+    `is_silent`: show nothing, as stdout gets JSON.
+    """
     if is_silent or not shows_colours(sys.stdout):
         yield Steps(is_silent=is_silent)
         return
@@ -165,7 +168,10 @@ def is_terminal() -> bool:
 
 
 def agrees(question: str, *, is_yes: bool = False) -> bool:
-    """Return whether the user agrees (`is_yes`: has). Raises: UsageError without a terminal."""
+    """Return whether the user wants it; `is_yes`: said already, by `--yes`.
+
+    Raises: UsageError if there is nobody to ask.
+    """
     if is_yes:
         return True
     if not is_terminal():

@@ -18,6 +18,7 @@ from hub.config.fields import LoadContext
 from hub.config.load import server_problems
 from hub.config.source.documents import ParsedConfig
 from hub.config.source.json_text import as_text
+from hub.config.source.places import Path as Place
 from hub.config.source.places import spelled
 from hub.config.source.yaml_text import flow, quoted, scalar
 from hub.legible import on_one_line
@@ -121,12 +122,14 @@ def _named(
         name, server, needs = names.choose(source), one.server, []
         if not with_secrets:
             server, needs = hidden(name, server, variables)
-    at, theirs = source.entry.place, source.entry.theirs
-    wheres = (f"{source.path}: {spelled((*at, *theirs(need.path)))}" for need in needs)
-    needs = [replace(need, where=where) for need, where in zip(needs, wheres, strict=True)]
+    needs = [replace(need, where=_where(source, need.path)) for need in needs]
     known = {need.name for need in needs}
     needs += [need for need in variables_of(name, server) if need.name not in known]
     return CarriedServer(name, server, tuple(one.sources), tuple(one.notes), tuple(needs))
+
+
+def _where(source: FoundServer, path: Place) -> str:
+    return f"{source.path}: {spelled((*source.entry.place, *source.entry.theirs(path)))}"
 
 
 def _usable(found: FoundServer, context: LoadContext) -> ParsedConfig | str:
@@ -169,14 +172,19 @@ def _placed(server: ParsedConfig, directory: Path) -> ParsedConfig:
     for key in ("command", "cwd"):
         text = made.get(key)
         is_place = isinstance(text, str) and (key == "cwd" or bool({"/", "\\"} & set(text)))
-        is_fixed = Path(str(text)).is_absolute() or PureWindowsPath(str(text)).is_absolute()
-        if is_place and not is_fixed and not str(text).startswith(("~", "${")):
+        if is_place and not _is_fixed(str(text)):
             made[key] = str(directory / str(text))
     if isinstance(made.get("env"), dict):
         made["env"] = {key: as_text(one) for key, one in made["env"].items()}
     if isinstance(made.get("args"), list):
         made["args"] = [as_text(one) for one in made["args"]]
     return made
+
+
+def _is_fixed(path: str) -> bool:
+    """Return whether a path does not depend on a directory."""
+    is_absolute = Path(path).is_absolute() or PureWindowsPath(path).is_absolute()
+    return is_absolute or path.startswith(("~", "${"))
 
 
 def _identity(server: ParsedConfig) -> str:
@@ -264,7 +272,10 @@ def hub_yaml(
     folders: Sequence[str] = (),
     confine: str | None = None,
 ) -> str:
-    """Return the text of a config of this name with these servers; `left` are named in comments."""
+    """Return the text of a config with these servers, for a file of this name.
+
+    `left` are named in comments.
+    """
     head = _HEAD.format(name=on_one_line(shlex.quote(name)))
     places = _FOLDERS.format(folders=flow(list(folders))) if folders else _NO_FOLDERS
     lines = [head, places, "servers:"]
@@ -272,10 +283,8 @@ def hub_yaml(
         lines += _server(one, confine)
     if not servers:
         lines[-1] = "servers: {}"
-    others = (one for one in left if one.why != "the hub itself")
-    if rest := [
-        on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}") for one in others
-    ]:
+    rest = list(_left_out(left))
+    if rest:
         lines += ["# Not carried over:", *rest]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -304,3 +313,9 @@ def _member(key: str, value: object) -> Iterator[str]:
             yield f"      {scalar(name)}: {flow(one)}"
     else:
         yield f"    {key}: {flow(cast('object', value))}"
+
+
+def _left_out(left: Iterable[LeftServer]) -> Iterator[str]:
+    for one in left:
+        if one.why != "the hub itself":
+            yield on_one_line(f"#   {one.source.client} {one.source.name}: {one.why}")

@@ -67,7 +67,10 @@ _EDITORS: Final = {"json": json_text, "toml": toml, "yaml": yaml_text}
 
 
 def parsed(text: str, form: Form) -> dict[str, Any]:
-    """Return the value of a text, {} of an empty one. Raises: ValueError if it is no mapping."""
+    """Return the value of a text; an empty one is an empty mapping.
+
+    Raises: ValueError if it cannot be parsed, or is no mapping.
+    """
     form = real_form(text, form)
     if form == "json":
         found = read_json(text)
@@ -123,15 +126,14 @@ def installed(  # noqa: PLR0913, PLR0917 - a text, a place in it, and what comes
     for one in taken:
         new = without_entry(new, form, section, one)
     new = with_entry(new, form, section, name, entry)
-    start = in_common(text, new)
-    end = in_common(text[start:][::-1], new[start:][::-1])
+    start, old, added = _difference(text, new)
     record = Installation(
         section=tuple(section),
         name=name,
         entry=dict(entry),
         start=start,
-        old=text[start : len(text) - end],
-        new=new[start : len(new) - end],
+        old=old,
+        new=added,
         after=digest(new),
         has_made_section=not _is_there(raw, section),
         moved=taken,
@@ -234,6 +236,13 @@ def _is_there(raw: Mapping[str, Any], section: Sequence[str]) -> bool:
     return section[-1] in section_of(raw, section[:-1])
 
 
+def _difference(old: str, new: str) -> tuple[int, str, str]:
+    """Return the one place where two texts differ: its start, and what each has there."""
+    start = in_common(old, new)
+    end = in_common(old[start:][::-1], new[start:][::-1])
+    return start, old[start : len(old) - end], new[start : len(new) - end]
+
+
 def in_common(one: Sequence[str], other: Sequence[str]) -> int:
     """Return how many characters, or lines, two texts have in common at their start."""
     low, high = 0, min(len(one), len(other))
@@ -265,7 +274,10 @@ class InstallRecord:
             return None
 
     def set(self, path: Path, made: Installation | None) -> None:
-        """Remember what was installed into a file; None forgets it. Raises: StartError."""
+        """Remember what was installed into a file; None forgets it.
+
+        Raises: StartError if the record cannot be written.
+        """
         value = None if made is None else cast("Json", msgspec.to_builtins(made))
         try:
             self._state.write(_key(path), value)

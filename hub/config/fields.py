@@ -289,7 +289,10 @@ def path_alone(value: object) -> object:
 
 
 def inheritable(value: object) -> object:
-    """Return a valid `environment`. Raises: FieldError with one message for all wrong values."""
+    """Return a valid value of `environment`: a word, or a tuple of names and globs.
+
+    Raises: FieldError with one message for all wrong values.
+    """
     if isinstance(value, list | tuple):
         names = cast("Sequence[object]", value)
         if all(isinstance(name, str) and name and not {"=", "\0"} & set(name) for name in names):

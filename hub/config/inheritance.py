@@ -53,7 +53,10 @@ class Inheritance:
         self._found: dict[Inherits, tuple[dict[str, str], dict[str, str]]] = {}
 
     def of(self, server: Server) -> tuple[dict[str, str], dict[str, str]]:
-        """Return what a server's process inherits, and what of that may decide what it lists."""
+        """Return what a server's process inherits, and what of that may decide what it lists.
+
+        A server behind a URL has no process.
+        """
         if not isinstance(server, StdioServer):
             return {}, {}
         choice = server.environment

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from operator import eq
 from typing import Any, Final, TypeAlias, cast
 
 from msgspec import Struct
@@ -33,11 +32,6 @@ from hub.values import UNNAMED, ServerName, object_or_empty
 _TEXTS: Final = ("env", "args", "headers")
 """Keys of a server whose values are texts: numbers and booleans in them are taken as such."""
 
-_NO_AUTH: Final = (
-    "there is no listen.auth, and no other tokens have scopes",
-    "Write the issuers of tokens there, or take the key out.",
-)
-
 ServerModel: TypeAlias = StdioServer | RemoteServer
 
 
@@ -50,7 +44,10 @@ class Loaded(Struct, frozen=True):
 
 
 def config_source(option: str | None, environment: Mapping[str, str]) -> str | None:
-    """Return `--config`, else `HUB_CONFIG`, else None. Raises: ConfigError for an empty option."""
+    """Return the config's source: `--config`, else `HUB_CONFIG`, else None. No search path.
+
+    Raises: ConfigError if `--config` is empty, as a variable may be that is not set.
+    """
     if option is not None and not option.strip():
         raise ConfigError("--config", "is empty", "Name a file: --config FILE.")
     return option or environment.get("HUB_CONFIG", "").strip() or None
@@ -82,7 +79,12 @@ def load_config(source: str, context: LoadContext, *, may_be_empty: bool = False
 
 
 def let_in_by(source: str, context: LoadContext) -> dict[str, Any]:
-    """Return what `listen` says, without a mistake, of who is let in. Raises: ConfigError."""
+    """Return the keys of `listen` that say who is let in, whatever else is wrong in a hub.yaml.
+
+    A key that is wrong itself is left out.
+
+    Raises: ConfigError if the text cannot be read.
+    """
     document = read(source, context.directory)
     listen = cast("object", document.raw.get("listen", {}))
     if not isinstance(listen, dict) or client_config(document, context) is not None:
@@ -114,7 +116,10 @@ def is_own_config(source: str, context: LoadContext) -> bool:
 def config_from_command(
     argv: Sequence[str], context: LoadContext, *, environment: Inherits = "default"
 ) -> HubConfig:
-    """Return a config with one server, named by its program. Raises: ConfigError."""
+    """Return a config with one server, which `argv` starts; its name comes from the program.
+
+    Raises: ConfigError if a placeholder in `argv` is wrong or not set.
+    """
     program = short_name(argv[program_index(argv)])
     name = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.")[:64] or "server"
     server = {"command": argv[0], "args": list(argv[1:]), "environment": environment}
@@ -150,9 +155,7 @@ def _own(document: Document, context: LoadContext, *, may_be_empty: bool) -> Hub
         raise ConfigError(where, fault.what, fault.fix) from None
     is_empty = may_be_empty and servers == {}
     made = config if is_empty else _Servers(document, None, context).config(config)
-    # No token can have scopes then.
-    scopes = made.particular_scopes() if made.listen.auth is None else ()
-    faults = [*_profile_faults(made), *(made.fault(at, *_NO_AUTH) for at, _ in scopes)]
+    faults = [*_profile_faults(made), *_scope_faults(made)]
     if faults:
         raise ConfigError.of(faults)
     return made
@@ -262,7 +265,10 @@ class _Servers:
         self._context = replace(context, is_clients=client is not None)
 
     def config(self, config: HubConfig) -> HubConfig:
-        """Return `config` with these servers. Raises: ConfigError; at any mistake of a hub.yaml."""
+        """Return `config` with the servers of the document.
+
+        Raises: ConfigError if none can be used, or if there is a mistake in a hub.yaml.
+        """
         made = dict(self._made())
         servers = {name: one for name, one in made.items() if not isinstance(one, list)}
         wrong = {name: one for name, one in made.items() if isinstance(one, list)}
@@ -319,14 +325,24 @@ class _Servers:
         return (*entry.place, *entry.theirs(path[2:]))
 
 
+def _scope_faults(config: HubConfig) -> Iterator[Fault]:
+    """Yield where servers and tools need scopes that no token can have."""
+    what = "there is no listen.auth, and no other tokens have scopes"
+    fix = "Write the issuers of tokens there, or take the key out."
+    for at, _ in config.particular_scopes() if config.listen.auth is None else ():
+        yield config.fault(at, what, fix)
+
+
 def _profile_faults(config: HubConfig) -> Iterator[Fault]:
     """Yield where a profile names a server or a token that is not in the config."""
     servers = [*config.servers, *(one.name for one in config.left_out)]
     tokens = [UNNAMED, *(one.name for one in config.listen.tokens)]
     for at, kind, name in _named(config):
-        known = servers if kind == "server" else tokens
-        is_like = fnmatchcase if kind == "server" else eq
-        if not any(is_like(one, name) for one in known):
+        if kind == "server":
+            known, is_known = servers, any(fnmatchcase(one, name) for one in servers)
+        else:
+            known, is_known = tokens, name in tokens
+        if not is_known:
             # No likely name is proposed: another token of nearly the same name is another person's.
             fix = f"Take it out, or write one of these: {', '.join(known)}."
             yield config.fault(at, f"there is no {kind} {name}", fix)

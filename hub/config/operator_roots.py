@@ -104,7 +104,10 @@ class PathContext(Struct, frozen=True):
     is_shared: bool = False
 
     def resolved(self, path: str) -> str:
-        """Return a path, from the working directory, with links followed. Raises: PathError."""
+        """Return a path with links followed. A relative path starts at the working directory.
+
+        Raises: PathError if it cannot be followed.
+        """
         return resolve(path, cwd=self.directory, links=self.links, flavour=self.flavour)
 
     def full(self, path: str) -> str:
@@ -112,7 +115,10 @@ class PathContext(Struct, frozen=True):
         return os.path.join(self.directory, os.path.expanduser(path))  # noqa: PTH111, PTH118 - text that is parsed next
 
     def root(self, path: str, name: str | None = None) -> Root:
-        """Return the root at `path`, from the working directory. Raises: RootError."""
+        """Return the root at `path`. A relative path starts at the working directory.
+
+        Raises: RootError if it cannot be a root or may not be read.
+        """
         if not path:
             raise RootError("an empty path names nothing")
         if (meant := path_meant(path)) is not None:

@@ -36,7 +36,10 @@ def record_key(config: Path) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 hash of a config file, in hexadecimal. Raises: ConfigError."""
+    """Return the SHA-256 hash of a config file's bytes, in hexadecimal digits.
+
+    Raises: ConfigError if it cannot be read.
+    """
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as exc:
@@ -63,7 +66,10 @@ class TrustRecord:
         return record_key(config) in self._state.read()
 
     def add(self, config: Path, digest: str) -> None:
-        """Remember that the user trusts this file as it is. Raises: StartError if that fails."""
+        """Remember that the user trusts this file with this content.
+
+        Raises: StartError if the record cannot be written.
+        """
         if self._state.path is None:
             return
         try:
@@ -102,7 +108,10 @@ def recorded(record: StateFile, config: Path) -> BareNames | None:
 def settled(
     record: StateFile, config: Path, servers: Collection[ServerName], mode: NamesMode
 ) -> BareNames | None:
-    """Return whose names without prefix hold from now on, as far as that can be recorded."""
+    """Return whose names without prefix hold for a hub that starts now; update the record.
+
+    What cannot be recorded does not hold.
+    """
     before = recorded(record, config)
     now = following(before, servers, mode)
     if now != before:

@@ -48,9 +48,11 @@ class UsableServers(Struct, frozen=True):
 
 
 def usable_servers(config: HubConfig, place: PathContext) -> UsableServers:
-    """Return the configured servers, in the config's order. Raises: ConfigError.
+    """Return the configured servers, in the config's order.
 
     A filesystem server with a directory in its arguments that may not be shared is left out.
+
+    Raises: ConfigError if a path in the config is not usable, or if no server is.
     """
     rules = access_rules(config.roots.access, ("roots", "access"), place, config.fault)
     inheritance = Inheritance(config, place)
@@ -245,7 +247,10 @@ def _policy(
 def access_rules(
     entries: Sequence[AccessAt], at: Path, place: PathContext, fault: FaultAt
 ) -> tuple[AccessRule, ...]:
-    """Return the rules of `entries`, which are at `at`. Raises: ConfigError if a path is unfit."""
+    """Return the rules that `entries` make, which are at `at` in the config.
+
+    Raises: ConfigError if a path cannot be followed.
+    """
     rules: list[AccessRule] = []
     for index, entry in enumerate(entries):
         try:
@@ -289,7 +294,10 @@ def warn_of_left_out(left_out: Iterable[LeftOut]) -> None:
 
 
 def narrowed(made: Configured, config: HubConfig, name: str, place: PathContext) -> Configured:
-    """Return what is left of `made`, of `config`, for a profile's clients. Raises: ConfigError."""
+    """Return what is left of `made`, which comes from `config`, for the clients of a profile.
+
+    Raises: ConfigError if a path of the profile cannot be used.
+    """
     profile = config.profiles[name]
     return replace(
         made,

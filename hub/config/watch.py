@@ -151,7 +151,10 @@ class WritableBy(Struct, frozen=True):
 async def watching(
     watch: ConfigWatch, asked: Callable[[], Awaitable[None]]
 ) -> AsyncGenerator[None]:
-    """Take over a file's changes while the context is open; `asked` returns when the user asks."""
+    """Take over the changes of a file while the context is open.
+
+    `asked` returns each time that the user asks to reload.
+    """
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch.run)
         tasks.start_soon(watch.reload_when, asked)
@@ -361,7 +364,10 @@ def _read(watched: Watched) -> tuple[Loaded, str | None, LoadContext | None]:
 
 
 def _let_in_by(watched: Watched) -> dict[str, Any]:
-    """Return who is let in by a file that is wrong elsewhere, by key. Raises: ConfigError."""
+    """Return the keys that say who is let in, of a file that is wrong elsewhere.
+
+    Raises: ConfigError.
+    """
     seen = watched.look()
     if seen is None or not _is_file(seen):
         return {}

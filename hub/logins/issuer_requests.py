@@ -68,7 +68,10 @@ async def posted(
     client: RegisteredClient,
     http: httpx2.AsyncClient | None = None,
 ) -> IssuerAnswer:
-    """Return an authorization server's answer to a form of its client. Raises: NoAnswerError."""
+    """Post a form to an authorization server as its client, and return the answer.
+
+    Raises: NoAnswerError.
+    """
     headers, whole = _identified(client, form)
     try:
         request = httpx2.Request("POST", url, data=whole, headers=headers)
@@ -140,7 +143,10 @@ class _Tokens(Struct, frozen=True):
 
 
 async def renewed(login: Login, now: float, http: httpx2.AsyncClient | None = None) -> Login:
-    """Return the login with a new access token. Raises: LoginEndedError, RenewalFailedError."""
+    """Return the login with a new access token. It goes to the token endpoint alone.
+
+    Raises: LoginEndedError, RenewalFailedError.
+    """
     if login.refresh_token is None:
         raise LoginEndedError("there is no refresh token")
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token}

@@ -89,15 +89,19 @@ class KeyringKey:
     def for_writing(self) -> bytes:
         if self._known is None:
             private_directory(self._directory)
-            given_up = Event()
             with alone_in(self._directory):
-                self._known = _found(given_up)
-                if self._known is None:
-                    put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), given_up)
-                    self._known = _found(given_up)
-            if self._known is None:
-                raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
+                self._known = _found_or_made()
         return self._known
+
+
+def _found_or_made() -> bytes:
+    given_up = Event()
+    if (found := _found(given_up)) is not None:
+        return found
+    put_into_keyring(SERVICE, USER, secrets.token_hex(_BYTES), given_up)
+    if (found := _found(given_up)) is None:
+        raise SecretError("the keyring keeps nothing", "Run `keyring diagnose`.")
+    return found
 
 
 def _found(given_up: Event) -> bytes | None:

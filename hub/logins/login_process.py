@@ -173,7 +173,10 @@ class LoginRuns:
         return self._runs.get((url, owner))
 
     def found(self, url: str, owner: str) -> None:
-        """Tell `kept` of a login that a call has found: its process may not have told it yet."""
+        """Tell `kept` that a call has found a login while one is under way.
+
+        Its process may have kept it, and not said so yet.
+        """
         run = self._runs.get((url, owner))
         if run is not None and not run.is_found:
             run.is_found = True
@@ -203,7 +206,10 @@ class LoginRuns:
         return run
 
     def begin(self, order: LoginOrder) -> LoginRun:
-        """Return the owner's login under way, begun if need be. Raises: TooManyLoginsError."""
+        """Return the owner's login under way at a server; begin it if there is none.
+
+        Raises: TooManyLoginsError.
+        """
         run = self.wanted(order.url, order.owner)
         if run.order is None:
             self._check_places(order.owner)

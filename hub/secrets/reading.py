@@ -51,7 +51,10 @@ class SecretError(HubError):
 
 
 def value_in(content: bytes, source: str) -> str:
-    """Return the value in what was read, without the last newline. Raises: SecretError if unfit."""
+    """Return the value in what was read from `source`: without the newline at its end.
+
+    Raises: SecretError if it is empty, too large or no text.
+    """
     if len(content) > MAX_BYTES:
         raise SecretError(f"{source} has more than 64 KiB", "Name the secret alone.")
     try:
@@ -69,10 +72,12 @@ def value_in(content: bytes, source: str) -> str:
 
 
 def within(seconds: float, work: Callable[[], T], given_up: Event) -> T:
-    """Return what `work` returns, or raise what it raises. Raises: TimeoutError.
+    """Return what `work` returns, or raise what it raises.
 
     It runs in a thread of its own, which keeps no process alive. `given_up` is set once nobody
     waits for it any more.
+
+    Raises: TimeoutError if it takes longer than `seconds`, or is given up.
     """
     outcomes: SimpleQueue[Callable[[], T]] = SimpleQueue()
     in_daemon_thread(work, "secret", outcomes.put)
@@ -166,7 +171,10 @@ class SecretReader:
     async def values(
         self, at: str, wanted: Mapping[str, SecretText], environment: Mapping[str, str]
     ) -> dict[str, str]:
-        """Return texts' values by key; `at` is their place in the config. Raises: ChildError."""
+        """Return the values of `wanted`, texts by key; `at` is their place in the config.
+
+        Raises: ChildError with the first that cannot be read.
+        """
         given_up = Event()
 
         def read() -> dict[str, str]:
@@ -213,7 +221,10 @@ def command_value(
     given_up: Event,
     limit: float = COMMAND_LIMIT,
 ) -> str:
-    """Return what a command prints on stdout. Raises: SecretError if it fails, or prints none."""
+    """Return what a command prints on stdout.
+
+    Raises: SecretError if it cannot be started, fails, takes too long or prints no fit value.
+    """
     source = f"the command {argv[0]!r}"
     process = _started(argv, directory, environment)
     try:
@@ -343,7 +354,10 @@ def keyring_value(service: str, user: str, given_up: Event, *, limit: float = KE
 def find_in_keyring(
     service: str, user: str, given_up: Event, *, limit: float = KEYRING_LIMIT
 ) -> str | None:
-    """Return a password from the user's keyring; None if it has no such. Raises: SecretError."""
+    """Return a password from the user's keyring; None if it has none of that name.
+
+    Raises: SecretError.
+    """
     return _asked("read", lambda keyring: keyring.get_password(service, user), given_up, limit)
 
 

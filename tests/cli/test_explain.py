@@ -189,6 +189,7 @@ FILES = {"command": "mcp-server-filesystem"}
 PERMISSIONS: list[tuple[dict[str, Any], list[str], dict[str, Any], list[str]]] = [
     ({"roots": {"fallback": ["TOP/docs"]}}, [], {"path": "TOP/project/a.txt"}, ["roots.fallback"]),
     ({}, ["TOP/docs"], {"path": "TOP/project/a.txt"}, ["--root"]),
+    ({}, ["TOP/docs"], {"path": "/etc/passwd"}, ["--root", "roots.allow_unsafe"]),
     (
         {"roots": {"fallback": ["TOP/docs"], "ceiling": ["TOP/docs"], "deny": ["*.txt", "a*"]}},
         [],

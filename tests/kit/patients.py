@@ -31,7 +31,7 @@ servers:
 ENTRY: dict[str, Any] = {"command": "roots-hub", "args": ["attach", "--config", "%HOME/hub.yaml"]}
 _TOOLS = (
     *("cat", "chmod", "cp", "echo", "env", "head", "id", "ln", "mkdir", "mv", "od", "openssl"),
-    *("rm", "rmdir", "sleep", "sh", "tr", "bash", "ps"),
+    *("rm", "rmdir", "sed", "sleep", "sh", "tr", "bash", "ps"),
 )
 _ENV = shutil.which("env")
 _FETCHED = """case "$*" in

@@ -4,6 +4,7 @@
 
 Read in this order:
 - `command` (`check`): what is found, as text and as JSON, with `problems` (what is wrong with a
-  config that loads) and `trials` (what `--connect` and `--confine` try out);
+  config that loads), `secrets` (the same of secrets) and `trials` (what `--connect` and `--confine`
+  try out);
 - `plans` (`plan`, `schema`): how a config's servers are launched for a client without roots.
 """

@@ -21,10 +21,9 @@ from hub.cli.check.problems import (
     audit_problem,
     folder_problems,
     missing_program,
-    secret_problems,
-    secret_warnings,
     token_problems,
 )
+from hub.cli.check.secrets import secret_problems, secret_warnings
 from hub.cli.check.trials import (
     IssuerCheck,
     ServerAnswer,
@@ -67,7 +66,7 @@ from hub.roots.effective import EffectiveRoots
 from hub.specs import LeftOut, ServerSpec
 from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
-from hub.values import STDIO, JsonObject
+from hub.values import STDIO, JsonObject, ServerName
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -215,8 +214,6 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
     specs = [spec for spec, _ in servers]
     named = [*(spec.name for spec in specs), *(one.name for one in left_out)]
     path = config_path(options)
-    before = None if path is None else recorded(names_record(this_machine(os.environ)), path)
-    known = following(before, named, config.names) if path is not None else None
     settle_confinement(specs, this_kernel())
     return Found(
         left_out=left_out,
@@ -225,7 +222,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *missed_by(specs, os.environ),
             *_hubs(config),
             *secret_warnings(config, specs),
-            *moved(known, named, config.names),
+            *_moved_names(config, named, path),
             *(
                 f"{one.where}: {one.what}. `{one.fix}` prints another one."
                 for one in token_problems(config)
@@ -248,7 +245,7 @@ def _problems(
         if (missing := missing_program(spec, effective)) is not None:
             yield missing.finding
     place = place_of(this_machine(os.environ), config, path)
-    yield from (finding for finding, _ in folder_problems(config, servers, place))
+    yield from (one.finding for one in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
 
 
@@ -262,6 +259,14 @@ def _hubs(config: HubConfig) -> Iterator[str]:
                 f"servers.{name}: starts another hub, so each call is judged and passed on twice. "
                 "Write that hub's servers here in its place."
             )
+
+
+def _moved_names(config: HubConfig, servers: Sequence[ServerName], path: Path | None) -> list[str]:
+    """Return a warning if clients know names of tools that are not the listed ones."""
+    if path is None:
+        return []
+    before = recorded(names_record(this_machine(os.environ)), path)
+    return moved(following(before, servers, config.names), servers, config.names)
 
 
 def _sharing(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Sharing]:

@@ -35,25 +35,19 @@ from hub.launch.plan import (
     known_filesystem_server,
     plan,
 )
-from hub.launch.templates import CommandSecret, FileSecret, KeyringSecret, SecretReference
 from hub.legible import on_one_line
 from hub.protocol.http_headers import is_loopback
 from hub.roots.effective import EffectiveRoots
-from hub.secrets.reading import (
-    SecretError,
-    file_value,
-    is_installed,
-    not_installed,
-    open_to_others,
-    program_path,
-)
-from hub.specs import RemoteTarget, ServerSpec
+from hub.specs import ServerSpec
 
 _WILD, _URL = "*?[", "://"
 _WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]|(?:^|/)\\\\")
 _SCRIPT: Final = re.compile(
-    rb"#![ \t]*(/[^\s\0]+)(?:[ \t]+(?:-S[ \t]*)?(\w[\w.+-]*)(?=\s|$))?", re.ASCII
+    rb"#![ \t]*(?P<program>/[^ \t\n\0]+)"
+    rb"(?:[ \t]+(?:-S[ \t]*(?P<split>\w[\w.+-]*)(?=\s|$)|(?P<word>\w[\w.+-]*\r?)(?=[ \t\n]|$)))?",
+    re.ASCII,
 )
+"""What the system reads of a script's first line: a carriage return at its end is of a name."""
 _FIRST_LINE: Final = 256
 
 
@@ -126,38 +120,46 @@ def _why_not_run(program: Path, path: str | None) -> str | None:
     gone = missing_interpreter(program, path)
     if gone is None:
         return None
-    why = (
-        "there, as after a move: install it again."
-        if os.sep in gone
-        else "on the PATH: install it."
-    )
-    return f"Its first line names {on_one_line(gone)}, which is not {why}"
+    named = f"Its first line names {on_one_line(gone)}, which is not"
+    if gone.endswith("\r"):
+        return f"{named} there, as its lines end as on Windows: {without_returns(program)}"
+    if os.sep in gone:
+        return f"{named} there, as after a move: install it again."
+    return f"{named} on the PATH: install it."
 
 
 def missing_interpreter(program: Path, path: str | None) -> str | None:
     """Return the program that a script's first line names, if it is not there; else None.
 
-    One that `env` looks for on the `path` is returned as a name.
+    One that `env` looks for on the `path` is returned as a name. A name ends with a
+    carriage return where the line ends as on Windows.
     """
     try:
         with program.open("rb") as file:
-            named = _SCRIPT.match(file.read(_FIRST_LINE))
+            first = _SCRIPT.match(file.read(_FIRST_LINE))
     except OSError:
         return None  # it may be run though not read
-    if named is None or sys.platform == "win32":
+    if first is None or sys.platform == "win32":
         return None
-    wanted, word = Path(os.fsdecode(named[1])), os.fsdecode(named[2] or b"")
+    wanted = Path(os.fsdecode(first["program"]))
     if not wanted.exists():
         return str(wanted)
-    is_lost = wanted.name == "env" and word and shutil.which(word, path=path) is None
-    return word if is_lost else None
+    word = os.fsdecode(first["split"] or first["word"] or b"")
+    if word and wanted.name == "env" and shutil.which(word, path=path) is None:
+        return word
+    return None
+
+
+def without_returns(script: Path) -> str:
+    """Return the command that has the lines of a script end as scripts need it."""
+    return f"""sed -i.old "s/$(printf '\\r')$//" {shlex.quote(str(script))}"""
 
 
 def _words(command: str) -> list[str]:
     """Return the words of a command line.
 
-    A slash in its arguments may have made it a path: the folders of that which are there are one
-    word with what follows.
+    If one of them has a slash, the config made a path of the whole line: the folders in it that are
+    there belong to the first word, whatever blanks are in their names.
     """
     above = next(filter(os.path.isdir, Path(command).parents), Path())
     line = os.path.relpath(command, above) if above.is_absolute() else command
@@ -215,54 +217,77 @@ def token_problems(config: HubConfig) -> Iterator[Finding]:
             yield Finding("warning", "token", f"{at}.expires", what, fix)
 
 
-_Words: TypeAlias = tuple[str, str, str]
-"""What is wrong with a folder, the remedy as a sentence, and as a command if there is one."""
+class FolderProblem(Struct, frozen=True):
+    """A folder that cannot be used. `command` mends that; it is empty if only another one does."""
+
+    finding: Finding
+    command: str = ""
+
+
+class _Unfit(Struct, frozen=True):
+    """What is wrong with a folder, the remedy as a sentence, and as a command if there is one."""
+
+    what: str
+    fix: str
+    command: str = ""
 
 
 def folder_problems(
     config: HubConfig, servers: Iterable[tuple[ServerSpec, EffectiveRoots]], place: PathContext
-) -> Iterator[tuple[Finding, str]]:
-    """Yield the folders of roots and servers that cannot be used, or that the hub leaves out.
-
-    Each is with the command that mends it; that is empty if only another folder does.
-    """
-    for where, path, why in _judged_folders(config, servers, place):
-        if why is not None:
-            what, fix, command = why
-            yield _problem("folders", where, f"{path}: {what}", fix), command
+) -> Iterator[FolderProblem]:
+    """Yield the folders of roots and servers that cannot be used, or that the hub leaves out."""
+    for where, path, unfit_as in (*_of_roots(config, place), *_of_servers(servers)):
+        if unfit_as is not None:
+            finding = _problem("folders", where, f"{path}: {unfit_as.what}", unfit_as.fix)
+            yield FolderProblem(finding, unfit_as.command)
 
 
-def _judged_folders(
-    config: HubConfig, servers: Iterable[tuple[ServerSpec, EffectiveRoots]], place: PathContext
-) -> Iterator[tuple[str, str, _Words | None]]:
-    """Yield the place in the config of each folder, the folder, and why it cannot be used."""
-    roots = [("roots.fallback", entry.path) for entry in config.roots.fallback]
-    for where, path in [*roots, *(("roots.ceiling", path) for path in config.roots.ceiling)]:
-        yield where, path, _unusable(Path(path), may_be_file=True) or _no_root(path, place)
-    for access in config.roots.access:
-        yield "roots.access", access.path, _of_windows(access.path)
+_Judged: TypeAlias = tuple[str, str, _Unfit | None]
+"""The place of a folder in the config, the folder, and why it cannot be used."""
+
+
+def _of_roots(config: HubConfig, place: PathContext) -> Iterator[_Judged]:
+    for entry in config.roots.fallback:
+        yield "roots.fallback", entry.path, _unfit_root(entry.path, place)
+    for path in config.roots.ceiling:
+        yield "roots.ceiling", path, _unfit_root(path, place)
+    narrowed = [(f"profiles.{name}.roots", one.roots) for name, one in config.profiles.items()]
+    for where, roots in narrowed:
+        for path in roots.ceiling:
+            yield f"{where}.ceiling", path, _of_windows(path)
+    for where, roots in (("roots", config.roots), *narrowed):
+        for access in roots.access:
+            yield f"{where}.access", access.path, _of_windows(access.path)
+
+
+def _of_servers(servers: Iterable[tuple[ServerSpec, EffectiveRoots]]) -> Iterator[_Judged]:
     for spec, effective in servers:
         at = f"servers.{spec.name}"
         for key, path in _folders_of(spec, effective):
-            yield f"{at}.{key}", path, _unusable(Path(path), may_be_file=False)
+            yield f"{at}.{key}", path, _unfit_folder(Path(path), may_be_file=False)
         for key, paths in (("read", spec.confine.read), ("write", spec.confine.write)):
             for path in paths:
                 yield f"{at}.confine.{key}", path, _of_windows(path)
 
 
-def _no_root(path: str, place: PathContext) -> _Words | None:
-    """Return why a folder that is there can be no root; None if it can."""
+def _unfit_root(path: str, place: PathContext) -> _Unfit | None:
+    """Return why a path can be no root, or will be left out; None if it can."""
+    found = _unfit_folder(Path(path), may_be_file=True)
+    if found is not None:
+        return found
     try:
         place.root(path)
     except RootError as exc:
         fix = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
-        return f"{exc}: it is left out", fix, ""
+        return _Unfit(f"{exc}: it is left out", fix)
     return None
 
 
-def _of_windows(path: str) -> _Words | None:
-    fix = "Write the path of the folder on this machine."
-    return ("is a path of Windows", fix, "") if _is_of_windows(path) else None
+def _of_windows(path: str) -> _Unfit | None:
+    """Return that a folder is one of Windows, if it is not there; None if it may be one of here."""
+    if not _is_of_windows(path) or os.path.exists(path):  # noqa: PTH110 - never an error
+        return None
+    return _Unfit("is a path of Windows", "Write the path of the folder on this machine.")
 
 
 def _folders_of(spec: ServerSpec, effective: EffectiveRoots) -> Iterator[tuple[str, str]]:
@@ -285,32 +310,32 @@ def _is_missing(path: str) -> bool:
     return is_whole and not os.path.exists(path)  # noqa: PTH110 - never an error
 
 
-def _unusable(path: Path, *, may_be_file: bool) -> _Words | None:
+def _unfit_folder(path: Path, *, may_be_file: bool) -> _Unfit | None:
     """Return why a folder cannot be used; None if it can."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return _of_windows(str(path)) or _no_folder(path)
     except OSError as exc:
-        return f"cannot be looked at: {exc.strerror}", "Name a folder that you may read.", ""
+        return _Unfit(f"cannot be looked at: {exc.strerror}", "Name a folder that you may read.")
     is_folder = stat.S_ISDIR(found.st_mode)
     if not is_folder and not may_be_file:
-        return "is a file, not a folder", "Name a folder.", ""
+        return _Unfit("is a file, not a folder", "Name a folder.")
     if not is_folder or os.access(path, os.R_OK | os.X_OK):
         return None
     is_own = hasattr(os, "geteuid") and found.st_uid == os.geteuid()
     command = f"chmod u+rx {shlex.quote(str(path))}" if is_own else ""
-    return "you may not read it", "Make it readable, or name a folder of yours.", command
+    return _Unfit("you may not read it", "Make it readable, or name a folder of yours.", command)
 
 
-def _no_folder(path: Path) -> _Words:
+def _no_folder(path: Path) -> _Unfit:
     what = "there is no such folder"
     if path.is_symlink():
         path = Path(os.path.realpath(path))
         what += f", but a link to {path}"
     elif likely := _likely(path.name, _names_in(path.parent)):
-        return what, _did_you_mean(likely), ""
-    return what, "Make it, or take it out.", f"mkdir -p {shlex.quote(str(path))}"
+        return _Unfit(what, _did_you_mean(likely))
+    return _Unfit(what, "Make it, or take it out.", f"mkdir -p {shlex.quote(str(path))}")
 
 
 def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> Iterator[Finding]:
@@ -319,15 +344,17 @@ def tool_problems(spec: ServerSpec, config: HubConfig, tools: Sequence[str]) -> 
     where = f"servers.{spec.name}.tools"
     for key, names in (("allow", keys.allow), ("deny", keys.deny), ("overrides", keys.overrides)):
         for name in names:
-            is_glob = key != "overrides"
-            matches = (is_glob and fnmatchcase(tool, name) for tool in tools)
-            if name not in {"*", *tools} and not any(matches):
+            if name != "*" and not _matches(name, tools, wild=key != "overrides"):
                 fix = _did_you_mean(_likely(name, tools)) or f"It has: {_listed(tools)}."
                 what = f"{name!r} is no tool of {spec.name}"
                 yield _problem("tools", f"{where}.{key}", what, fix)
     if tools and not any(map(spec.offer.includes, tools)):
         what = f"leaves none of its {len(tools)} tools: clients see nothing of {spec.name}"
         yield _problem("tools", where, what, "Allow some, or take the server out.")
+
+
+def _matches(name: str, tools: Iterable[str], *, wild: bool) -> bool:
+    return any(tool == name or (wild and fnmatchcase(tool, name)) for tool in tools)
 
 
 def _likely(name: str, known: Iterable[str]) -> str | None:
@@ -344,50 +371,3 @@ def _did_you_mean(likely: str | None) -> str:
 def _listed(tools: Sequence[str], most: int = 20) -> str:
     shown = ", ".join(map(on_one_line, tools[:most])) or "none"
     return shown if len(tools) <= most else f"{shown} and {len(tools) - most} more"
-
-
-def secret_problems(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Finding]:
-    """Yield why secrets of servers cannot be read, as far as it shows offline."""
-    for spec in specs:
-        errors = [(at, _secret_problem(one)) for at, one in _references(config, spec)]
-        login = spec.target.login if isinstance(spec.target, RemoteTarget) else None
-        if login is not None and login.in_keyring and not is_installed():
-            errors.append((f"servers.{spec.name}.auth.keep", not_installed()))
-        for where, error in errors:
-            if error is not None:
-                yield _problem("secrets", where, error.what, error.fix)
-
-
-def _secret_problem(reference: SecretReference) -> SecretError | None:
-    if isinstance(reference, KeyringSecret) and not is_installed():
-        return not_installed()
-    if isinstance(reference, FileSecret):
-        try:
-            file_value(reference.path)
-        except SecretError as error:
-            return error
-    return None
-
-
-def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
-    """Yield what the operator should know of secrets: who else can read them, what is missing."""
-    told: set[str | None] = {None}
-    for spec in specs:
-        for where, reference in _references(config, spec):
-            if isinstance(reference, FileSecret):
-                sentence = open_to_others(reference.path)
-                if sentence not in told:
-                    yield f"{where}: {sentence}"
-                told.add(sentence)
-            elif isinstance(reference, CommandSecret):
-                program = program_path(reference.argv[0], reference.directory)
-                if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
-                    fix = "Install it, or write its path."
-                    yield f"{where}: there is no program {program!r}. {fix}"
-
-
-def _references(config: HubConfig, spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:
-    """Yield each reference to a secret with its place in the config."""
-    for key, text in config.servers[spec.name].secret_texts.items():
-        for reference in text.references:
-            yield f"servers.{spec.name}.{key}", reference

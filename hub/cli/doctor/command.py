@@ -187,19 +187,26 @@ def as_table(findings: Sequence[Finding], *, width: int | None) -> Iterator[str]
     """Yield lines for people, the worst last, where the eye is; None as `width` wraps nothing."""
     for one in sorted(findings, key=lambda one: LEVELS.index(one.level)):
         mark = painted(f"{one.level:<{_INDENT}}", _STYLES[one.level])
-        lines = [f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"]
-        if width is not None:
-            room = max(width - _INDENT, 30)
-            lines = textwrap.wrap(lines[0], room, break_on_hyphens=False) or [""]
-        first, *rest = lines
+        said = f"{one.about}: {on_one_line(one.where)}: {on_one_line(one.what)}"
+        first, *rest = _wrapped(said, width)
         yield mark + first
         yield from (" " * _INDENT + line for line in rest)
         if one.fix:
             # Not wrapped: a command is copied as one line.
             yield f"{'':{_INDENT}}-> {on_one_line(one.fix)}"
-    levels = [one.level for one in findings]
-    bad = [counted(levels.count(one), one) for one in ("problem", "warning") if one in levels]
-    yield f"{' and '.join(bad)}." if bad else "Nothing is wrong here."
+    yield _verdict(findings)
+
+
+def _wrapped(text: str, width: int | None) -> list[str]:
+    if width is None:
+        return [text]
+    return textwrap.wrap(text, max(width - _INDENT, 30), break_on_hyphens=False) or [""]
+
+
+def _verdict(findings: Sequence[Finding]) -> str:
+    bad = {level: sum(one.level == level for one in findings) for level in ("problem", "warning")}
+    said = [counted(count, level) for level, count in bad.items() if count]
+    return f"{' and '.join(said)}." if said else "Nothing is wrong here."
 
 
 _PATIENCE: Final = 30.0
@@ -236,7 +243,10 @@ class LastWords:
 async def started(
     config: HubConfig, last_words: LastWords, plan: str, steps: Steps
 ) -> list[Finding]:
-    """Return a finding for each server; `plan` is the command that shows how it is started."""
+    """Return a finding for each server: it answers, or why not, with the end of its stderr.
+
+    `plan` is the command that shows how servers are started. `steps` shows what is under way.
+    """
     outcomes: dict[ServerName, Ready | str] = {}
     async with own_client(config, Setting()) as client:
         servers = client.services.servers

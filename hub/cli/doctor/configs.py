@@ -103,9 +103,7 @@ def modes(scene: Scene) -> Iterator[Finding]:
         where = one.name
         if is_others(found) and found.st_uid != 0:
             what = "belongs to another user, and it names commands that run as you"
-            home = scene.home or scene.directory
-            copies = chain([home / "hub.yaml"], (home / f"hub-{n}.yaml" for n in count(2)))
-            own = quoted(next(free for free in copies if status(free) is None))
+            own = _own_copy(scene)
             copy = f"cp {quoted(one.path)} {own} && {scene.hub} doctor --config {own}"
             yield Finding("problem", "config", where, what, take_over(one.path) or copy)
         elif open_to(found, OTHERS_WRITE):
@@ -114,6 +112,13 @@ def modes(scene: Scene) -> Iterator[Finding]:
         if open_to(found, OTHERS_READ) and _has_secrets(one):
             what = "has a secret in it, and other users may read it"
             yield Finding("warning", "config", where, what, f"chmod 600 {quoted(one.path)}")
+
+
+def _own_copy(scene: Scene) -> str:
+    """Return a new file in the home directory, as a word of a command."""
+    home = scene.home or scene.directory
+    more = (home / f"hub-{number}.yaml" for number in count(2))
+    return quoted(next(one for one in chain([home / "hub.yaml"], more) if status(one) is None))
 
 
 def raw_servers(config: LookedAtConfig) -> dict[str, dict[str, Any]]:

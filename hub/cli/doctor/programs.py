@@ -9,13 +9,12 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from msgspec.structs import replace
 
-from hub.cli.check.problems import missing_interpreter, missing_program
+from hub.cli.check.problems import missing_interpreter, missing_program, without_returns
 from hub.cli.doctor.scene import (
     LookedAtConfig,
     Scene,
@@ -29,6 +28,7 @@ from hub.cli.terminal import Finding
 from hub.config.clients.locations import is_installed
 from hub.errors import HubError
 from hub.launch.plan import LaunchPlan, LaunchTemplate, plan
+from hub.legible import on_one_line
 from hub.roots.effective import for_server
 from hub.specs import ServerSpec
 
@@ -143,11 +143,15 @@ def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
     if gone is None:
         return
     name = Path(program).name
+    if gone.endswith("\r"):
+        what = "does not start: its first line ends as on Windows, which names another program"
+        yield Finding("problem", "programs", program, what, without_returns(Path(program)))
+        return
     if os.sep not in gone:
         what = f"is not on the PATH, and {name} needs it"
         yield Finding("problem", "programs", gone, what, _how_to_install(gone, scene))
         return
-    what = f"does not start: its first line names {gone}, which is not there"
+    what = f"does not start: its first line names {on_one_line(gone)}, which is not there"
     fix = _how_to_install(name, scene)
     fix = fix if fix.startswith("Install ") else f"rm {quoted(program)} && {fix}"
     yield Finding("problem", "programs", program, what, fix)
@@ -196,10 +200,8 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
         if program is not None:
             fix = _gui_fix(config, spec, str(Path(program).parent))
             found.setdefault((program, fix), []).append(f"servers.{spec.name}")
-    level = "note"
-    with suppress(OSError):
-        level = "warning" if any(is_installed(one, scene.place) for one in _GUI_CLIENTS) else level
     for (program, fix), servers in found.items():
+        level = "warning" if _has_gui_client(scene) else "note"
         what = f"{program} is on your shell's PATH only: clients that the desktop starts do not "
         what += "find it"
         each = servers[0] if len(servers) == 1 else f"each of {', '.join(servers)}"
@@ -207,7 +209,10 @@ def gui_path(scene: Scene) -> Iterator[Finding]:
 
 
 def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) -> str | None:
-    """Return a program that the shell's PATH has, and this one has not. Raises: HubError."""
+    """Return a program of a server that is not on a PATH, but on the shell's; None if none is.
+
+    Raises: HubError.
+    """
     launch = _launch(spec, config, {**scene.environment, "PATH": known})
     if launch is None or scene.which(launch.argv[0]) is None:
         return None
@@ -216,6 +221,13 @@ def _lost(scene: Scene, config: LookedAtConfig, spec: ServerSpec, known: str) ->
     wanted += ["node"] if Path(wanted[0]).name in _NODE_PROGRAMS else []
     lost = (at for name in wanted if not scene.which(name, path) and (at := scene.which(name)))
     return next(lost, None)
+
+
+def _has_gui_client(scene: Scene) -> bool:
+    try:
+        return any(is_installed(name, scene.place) for name in _GUI_CLIENTS)
+    except OSError:
+        return False
 
 
 _EACH: Final = "{servers}"

@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
-from hub.cli.check.problems import folder_problems, secret_problems, token_problems
+from hub.cli.check.problems import folder_problems, token_problems
+from hub.cli.check.secrets import secret_problems
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, opened_up, quoted, status
 from hub.cli.terminal import Finding
@@ -53,8 +54,8 @@ def folders(scene: Scene) -> Iterator[Finding]:
         roots = config.roots
         servers = ((spec, for_server(roots, spec.ceiling)) for spec in config.specs)
         place = place_of(this_machine(os.environ), config.config, config.path)
-        for found, command in folder_problems(config.config, servers, place):
-            yield replace(found, fix=command or _edit(found, config))
+        for one in folder_problems(config.config, servers, place):
+            yield replace(one.finding, fix=one.command or _edit(one.finding, config))
 
 
 def _edit(found: Finding, config: LookedAtConfig) -> str:

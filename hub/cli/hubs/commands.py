@@ -86,7 +86,10 @@ def _asked(place: HubPlace, kind: str, *, until_end: bool = False) -> JsonObject
 
 
 def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
-    """Return the running hubs (of a config), and who does not answer. Raises: StartError."""
+    """Return the hubs that run, with a config only those that serve it; and who does not answer.
+
+    Raises: StartError if none can be found.
+    """
     if sys.platform == "win32":
         return [], []
     from hub.attach.runtime_directory import (  # noqa: PLC0415 - not on Windows
@@ -122,7 +125,12 @@ def _running(config: str | None) -> tuple[list[RunningHub], list[StartError]]:
 
 
 def _meant(options: Namespace) -> list[RunningHub]:
-    """Return the hubs of the config that is meant. Raises: StartError if that is not certain."""
+    """Return the hubs of the config that is meant: several after an update, or beside `run`.
+
+    One of them may not answer, unless the config is named.
+
+    Raises: StartError if it is not certain which config is meant, or no hub serves it.
+    """
     config = config_source(options.config, os.environ)
     found, silent = _running(config)
     if silent and not (found and config):

@@ -66,7 +66,10 @@ LARGEST: Final = 4 * 1024 * 1024
 
 
 class ViewOfEach:
-    """Gives each client a view of the config with its environment; implements `SharedHub`."""
+    """Gives each client a view of the config with its environment; implements `SharedHub`.
+
+    `linger` is what the newest view says.
+    """
 
     def __init__(self, hub: Hub, machine: Machine, setting: Setting, options: Namespace) -> None:
         self._hub = hub

@@ -169,7 +169,10 @@ def _with_login(config: HubConfig, name: str) -> RemoteServer:
 
 
 def _files(machine: Machine, server: RemoteServer, owner: str = "") -> LoginFiles:
-    """Return an owner's logins, kept as the config says. Raises: StartError if none can be."""
+    """Return the logins of a principal, else of this machine's user, kept as the config says.
+
+    Raises: StartError if there can be none.
+    """
     directory = state_directory(machine)
     if directory is None:
         raise StartError("logins cannot be kept: there is no state directory", "Set HOME.")
@@ -199,7 +202,12 @@ class _Outcome(Struct, frozen=True):
 
 
 def log_out(name: str, url: str, files: LoginFiles, patience: float = PATIENCE) -> int:
-    """Log out in `patience` seconds, tell, and return the exit code. Raises: StartError."""
+    """Log out at the server `name`, say what happened, and return the exit code.
+
+    It takes `patience` seconds at most.
+
+    Raises: StartError if the login cannot be forgotten here.
+    """
     try:
         outcome = run_loop(_logged_out, url, files, patience)
     except OSError as exc:

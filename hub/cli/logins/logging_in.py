@@ -218,7 +218,10 @@ class DeviceGrant(Struct, frozen=True):
 
 
 def _interval_after(answer: IssuerAnswer, interval: float) -> float:
-    """Return the seconds to wait after an answer without tokens. Raises: LoginFailedError."""
+    """Return how long to wait after an answer without tokens.
+
+    Raises: LoginFailedError if there will be none.
+    """
     if answer.error == "authorization_pending":
         return interval
     if answer.error == "slow_down":

@@ -36,7 +36,10 @@ class Redirect:
         self._came = anyio.Event()
 
     async def come_back(self) -> AuthorizationCodeResult:
-        """Return the answer. Raises: LoginFailedError if it is a refusal, or does not come."""
+        """Return the answer.
+
+        Raises: LoginFailedError if the server refused, or none has come in time.
+        """
         with anyio.move_on_after(PATIENCE):
             await self._came.wait()
         if self._answer is None:
@@ -81,7 +84,10 @@ def _answer_in(query: str) -> AuthorizationCodeResult:
 
 @asynccontextmanager
 async def listening(port: int | None) -> AsyncGenerator[Redirect]:
-    """Serve the address to come back to, on loopback. Raises: LoginFailedError if that fails."""
+    """Serve the address that the browser is sent back to, on loopback alone.
+
+    Raises: LoginFailedError if another program has the port.
+    """
     try:
         listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port or 0)
     except OSError as exc:
@@ -148,7 +154,10 @@ def _response(status: str, text: str) -> bytes:
 
 
 async def asked_for() -> str:
-    """Ask for the address that the browser shows at the end. Raises: LoginFailedError for none."""
+    """Ask on the terminal for the address that the browser shows at the end.
+
+    Raises: LoginFailedError if there is no answer.
+    """
     print(
         "At the end the browser shows an address of 127.0.0.1 that it cannot open. Paste it here:",
         file=sys.stderr,

@@ -60,7 +60,12 @@ class FileChange(Struct, frozen=True):
 
 
 def read_client(file: ClientFile) -> str | None:
-    """Return a client's text without a byte order mark; None without a file. Raises: HubError."""
+    """Return the text of a client's file, without a byte order mark; None if there is no file.
+
+    Raises:
+        StartError: no file can be there.
+        ConfigError: it cannot be read, or not parsed.
+    """
     try:
         if stat.S_ISDIR(file.path.stat().st_mode):
             raise StartError(f"{file.path}: is a directory", "Put a file there.")
@@ -71,11 +76,16 @@ def read_client(file: ClientFile) -> str | None:
     except OSError as exc:
         raise StartError(f"{file.path}: {exc.strerror}", "Put a file there.") from None
     text = text_in(file.path, str(file.path))
-    with suppress(ValueError):
-        if not parsed(text, file.form):  # only comments
-            return text
-    Document(str(file.path), text, file.form)
+    if text.strip() and not _is_only_comments(text, file):
+        Document(str(file.path), text, file.form)
     return text
+
+
+def _is_only_comments(text: str, file: ClientFile) -> bool:
+    try:
+        return not parsed(text, file.form)
+    except ValueError:
+        return False
 
 
 def to_install(
@@ -85,7 +95,10 @@ def to_install(
     record: InstallRecord,
     moved: Iterable[str] = (),
 ) -> FileChange | None:
-    """Return the change that puts the entry in; None if it is there. Raises: HubError."""
+    """Return the change that puts the hub's entry in; None if it is there already.
+
+    Raises: StartError or ConfigError if that is not possible.
+    """
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     base = text or ""
@@ -123,7 +136,10 @@ def _name_is_taken(file: ClientFile, name: str, there: object) -> StartError:
 
 
 def to_uninstall(file: ClientFile, name: str, record: InstallRecord) -> FileChange | None:
-    """Return the change that takes the entry out; None if there is none. Raises: HubError."""
+    """Return the change that takes the hub's entry out; None if there is none.
+
+    Raises: StartError or ConfigError if that is not possible.
+    """
     text, path = read_client(file), file.path.resolve()
     known = record.of(path)
     if text is None:
@@ -153,7 +169,10 @@ def _without_known(file: ClientFile, text: str, known: Installation) -> str:
 
 
 def perform(change: FileChange, record: InstallRecord) -> Path | None:
-    """Make a change and record it; return the copy of the file from before. Raises: StartError."""
+    """Write a change and what is recorded of it; return the copy of the file from before, if any.
+
+    Raises: StartError if writing fails, or the file is not as it was when the change was made.
+    """
     if change.before is None:
         _make(change, record)
         return None
@@ -292,7 +311,10 @@ class HubConfigFile:
             self.text = with_entry(self.text, "yaml", ("servers",), one.name, dict(one.server))
 
     def write(self) -> None:
-        """Write the file, and keep a copy of the one from before. Raises: StartError."""
+        """Write the file; a copy of the one from before is kept.
+
+        Raises: StartError if that fails, or another program has changed the file.
+        """
         if not self.is_changed:
             return
         mode = 0o600 if self._with_secrets else None
@@ -328,8 +350,10 @@ def _why_kept(one: CarriedServer, environment: Mapping[str, str]) -> str:
 
 
 def _elsewhere(source: FoundServer, file: ClientFile) -> str:
-    fix = f"`claude mcp remove --scope local {shlex.quote(source.name)}` takes it out"
-    if source.scope not in {"local", file.scope}:
+    fix = "take it out by hand"
+    if (source.client, source.scope) == ("claude-code", "local"):
+        fix = f"`claude mcp remove --scope local {shlex.quote(source.name)}` takes it out"
+    elif source.scope != file.scope:
         fix = f"run this {'with' if source.scope == 'project' else 'without'} --project"
     where = f"{shown(source.path)}: {spelled(source.entry.place)}"
     again = "or the client goes on starting it itself"

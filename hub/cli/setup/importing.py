@@ -82,7 +82,10 @@ def known_clients(names: Sequence[str]) -> list[str]:
 
 
 def found_files(clients: Iterable[str], files: Iterable[str] = ()) -> list[ClientFile]:
-    """Return the files that were named, else all that the clients may have. Raises: StartError."""
+    """Return the files to read: those that were named, else all that the clients may have.
+
+    Raises: StartError if a file that was named is not there.
+    """
     named = [ClientFile("file", "file", Path(name), (), form_of(name)) for name in files]
     for one in named:
         if not one.path.is_file():
@@ -144,7 +147,10 @@ def _nothing(discovery: Discovery, files: Sequence[str]) -> StartError:
 
 
 def may_write(path: Path, options: Namespace) -> None:
-    """Check that a config may be written there. Raises: UsageError, also if nobody can be asked."""
+    """Check that a config may be written to `path`.
+
+    Raises: UsageError if there is a file already, and nobody to ask; or no place for a file.
+    """
     if not str(options.output).strip() or path.is_dir() or options.output[-1] == "/":
         what = f"--output {path}: is a directory" if options.output else "--output: is empty"
         raise UsageError(what, f"Name a file in it: --output {path / FOUND}")

@@ -90,7 +90,10 @@ def _add_clients(parser: ArgumentParser) -> None:
 
 
 class _Outcome(Struct, frozen=True):
-    """What is done for one client, or the `error` why not; `copy` is the file from before."""
+    """What is to be done, or was done, for one client; `error` if that is not possible.
+
+    `copy` is the file from before.
+    """
 
     client: str
     path: Path | None
@@ -102,9 +105,11 @@ class _Outcome(Struct, frozen=True):
 
 
 def _files(options: Namespace, advice: str) -> list[_Outcome | ClientFile]:
-    """Return the file of each client that is meant, or why there is none. Raises: UsageError.
+    """Return the file of each client that is meant, or why there is none.
 
     `advice` says what to do about one that is not installed.
+
+    Raises: UsageError if none is named.
     """
     names = known_clients(options.clients)
     if not names and not options.all:
@@ -179,7 +184,10 @@ def _check_servers(hub: HubConfigFile, outcomes: Sequence[_Outcome]) -> None:
 
 
 def _config(options: Namespace) -> Path:
-    """Return the config for the clients' hub. Raises: ConfigError if none is there, or fits."""
+    """Return the config that the clients' hub gets.
+
+    Raises: ConfigError if there is none, or it is wrong.
+    """
     source = config_source(options.config, os.environ)
     if source is None and (found_in(Path.cwd()) or options.replace):
         source = FOUND
@@ -279,18 +287,19 @@ def _performed(
     """Make the changes. A hub.yaml that no client got is as it was before."""
     if hub is not None:
         hub.write()
-    done: list[_Outcome] = []
-    for one in outcomes:
-        made = one
-        if one.change is not None:
-            try:
-                made = replace(one, copy=perform(one.change, record), is_done=True)
-            except HubError as error:
-                made = replace(one, error=error)
-        done.append(made)
+    done = [_performed_for(one, record) for one in outcomes]
     if hub is not None and not any(one.is_done for one in done):
         hub.take_back()
     return done
+
+
+def _performed_for(one: _Outcome, record: InstallRecord) -> _Outcome:
+    if one.change is None:
+        return one
+    try:
+        return replace(one, copy=perform(one.change, record), is_done=True)
+    except HubError as error:
+        return replace(one, error=error)
 
 
 def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
@@ -299,11 +308,8 @@ def _tell(outcomes: Sequence[_Outcome], options: Namespace) -> None:
     for one in outcomes:
         if one.is_done:
             print(_done(one, options.name, is_install=is_install))
-            known = None if is_install or one.change is None else one.change.known
-            if known is not None and known.moved:  # other clients may have them by the hub
-                names, them = ", ".join(known.moved), "it" if len(known.moved) == 1 else "them"
-                kept = f"its own again: {names} (hub.yaml keeps {them}, too)"
-                print(on_one_line(f"{one.client}: {kept}"))
+            if not is_install:
+                _tell_back(one)
         elif one.change is not None and one.error is not None:
             print(f"{one.client}:\n{indent(legible(str(one.error)), '  ')}", file=sys.stderr)
     if is_install and any(one.is_done for one in outcomes):
@@ -338,6 +344,14 @@ def _tell_moved(one: _Outcome) -> None:
             print(on_one_line(f"{one.client}: {server.name}: not carried over: {note}"))
     for line in variables(one.moved.added, Discovery((), (), {})):
         print(line)
+
+
+def _tell_back(one: _Outcome) -> None:
+    """Tell which servers are the client's own again. Other clients may have them by the hub."""
+    known = None if one.change is None else one.change.known
+    if known is not None and known.moved:
+        names, them = ", ".join(known.moved), "it" if len(known.moved) == 1 else "them"
+        print(on_one_line(f"{one.client}: its own again: {names} (hub.yaml keeps {them}, too)"))
 
 
 def _as_json(one: _Outcome) -> dict[str, Any]:

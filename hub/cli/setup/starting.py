@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from msgspec import Struct
+
 from hub.cli.options import Subparsers, load_context
 from hub.cli.setup.importing import (
     add_writing_options,
@@ -79,31 +81,39 @@ def _init(options: Namespace) -> int:
     context = load_context()
     discovery = discover(found_files(CLIENTS), context)
     found = carried(discovery.servers, context)
-    given, names, imports, confine = _chosen(options, found.servers)
-    folders = [_folder(one, output) for one in given]
-    servers = [_server(name) for name in names]
+    choice = _chosen(options, found.servers)
+    folders = [_folder(one, output) for one in choice.folders]
+    servers = [_server(name) for name in choice.servers]
     left: Sequence[LeftServer] = ()
-    if imports:
+    if choice.imports:
+        names = {one.name for one in servers}
         servers += [one for one in found.servers if one.name not in names]
         left = found.left
-    text = hub_yaml(output.name, servers, left, folders=folders, confine=confine)
+    text = hub_yaml(output.name, servers, left, folders=folders, confine=choice.confine)
     is_written = written(output, text, options)
     if options.json:
         print(json.dumps({"output": str(output), "written": is_written, "text": text}, indent=2))
     elif options.dry_run:
         print(legible(f"Would write {output}:\n\n{text}"), end="")
     elif is_written:
-        what = ", ".join(one.name for one in servers) or "no servers yet"
-        print(*news(output, what, *variables(servers, discovery)), sep="\n")
+        names = ", ".join(one.name for one in servers) or "no servers yet"
+        print(*news(output, names, *variables(servers, discovery)), sep="\n")
     return 0 if is_written or options.dry_run else 1
 
 
-def _chosen(
-    options: Namespace, found: Sequence[CarriedServer]
-) -> tuple[list[str], list[str], bool, str | None]:
-    """Return folders, servers, whether to import those `found`, and `confine`. Raises: UsageError.
+class _Choice(Struct, frozen=True):
+    """What the new config is to have: what the options say, else the user, else what is usual."""
 
-    They are what the options say, else the user, else what is usual.
+    folders: list[str]
+    servers: list[str]
+    imports: bool
+    confine: str | None
+
+
+def _chosen(options: Namespace, found: Sequence[CarriedServer]) -> _Choice:
+    """Return what the new config is to have; `found` are the servers of the user's clients.
+
+    Raises: UsageError if a server is not known.
     """
     asks = is_terminal() and not (options.yes or options.json)
     folders, servers = options.folder, options.server
@@ -127,7 +137,7 @@ def _chosen(
     if asks and confine is None and this_kernel().abi:
         question = "May the kernel hold the servers to these folders, too (confine: auto)?"
         confine = "auto" if agrees(question) else None
-    return folders, list(dict.fromkeys(servers)), imports, confine
+    return _Choice(folders, list(dict.fromkeys(servers)), imports, confine)
 
 
 def _words(said: str) -> list[str]:
@@ -140,7 +150,10 @@ def _words(said: str) -> list[str]:
 
 
 def _folder(given: str, output: Path) -> str:
-    """Return a folder as the config names it: relative if it was. Raises: StartError."""
+    """Return a folder as the config names it: relative to the config if it was given relative.
+
+    Raises: StartError if there is no such folder.
+    """
     path = Path(os.path.expanduser(given))  # noqa: PTH111 - no error for a user who is not there
     if not given or not path.is_dir():
         raise StartError(

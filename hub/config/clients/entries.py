@@ -9,7 +9,6 @@ import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path as FilePath
 from typing import Any, Final, cast
 
@@ -33,11 +32,17 @@ _SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Keys of the hub, and the keys of clients that mean the same; the first that is there counts."""
 
-_TOOLS: Final = {
-    "allow": ("tools", "includeTools", "enabledTools", "enabled_tools", "available_tools"),
-    "deny": ("excludeTools", "disabledTools", "disabled_tools"),
+_TOOLS: Final[Mapping[str, str]] = {
+    "tools": "allow",
+    "includeTools": "allow",
+    "enabledTools": "allow",
+    "enabled_tools": "allow",
+    "available_tools": "allow",
+    "excludeTools": "deny",
+    "disabledTools": "deny",
+    "disabled_tools": "deny",
 }
-"""Keys of the hub's `tools`, and the keys of clients for the same lists of tools."""
+"""Keys of clients for lists of tools, and the matching key of the hub's `tools`."""
 
 _VARIABLES: Final = ("env_vars", "env_keys")
 """Keys with names of variables that the server gets as they are."""
@@ -52,7 +57,8 @@ _OTHERS: Final = frozenset(
     | {"settings"}
 )
 _READ: Final = frozenset(
-    {*chain(*_SPELLINGS.values(), *_TOOLS.values()), *_VARIABLES, *_SWITCHES, *_OTHERS}
+    {*_TOOLS, *_VARIABLES, *_SWITCHES, *_OTHERS}
+    | {spelling for spellings in _SPELLINGS.values() for spelling in spellings}
 )
 _OURS: Final = frozenset({"confine", "guard"})
 """What protects in `hub.yaml`, and no client has: left out, the server would not be held."""
@@ -240,7 +246,7 @@ def _read_headers(fields: ParsedConfig, entry: ClientServer) -> None:
 
 def _read_tools(fields: ParsedConfig, entry: ClientServer) -> None:
     tools: ParsedConfig = {}
-    for ours, key in ((ours, key) for ours, keys in _TOOLS.items() for key in keys):
+    for key, ours in _TOOLS.items():
         if key == "tools" and isinstance(fields.get(key), dict):
             continue  # what a client says of single tools
         names = _listed(fields, key, "tools", entry)

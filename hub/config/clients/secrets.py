@@ -93,8 +93,7 @@ def looks_secret(value: str, name: str = "") -> bool:
     """Return whether a value is likely a secret, by its name or by how it looks."""
     bare = _PLACEHOLDER.sub("", value)
     if not bare.strip():
-        defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
-        return any(default and looks_secret(default) for default in defaults)
+        return _has_default(value)
     if is_withheld(name or "X", bare) or _KNOWN.search(bare) or _DIGITS.search(bare):
         return True
     return _is_mixed(bare)
@@ -116,6 +115,12 @@ def _is_certain(value: str) -> bool:
     """Return whether a value is a secret even if it is a path or a URL."""
     bare = _PLACEHOLDER.sub("", value)
     return is_withheld("X", bare) or _KNOWN.search(bare) is not None
+
+
+def _has_default(value: str) -> bool:
+    """Return whether a default in a placeholder looks secret: `${KEY:-sk-...}`."""
+    defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
+    return any(default and looks_secret(default) for default in defaults)
 
 
 def hidden(
@@ -161,11 +166,7 @@ class _Hiding:
                 key: self._header(key, one, ("headers", key)) for key, one in headers
             }
         if isinstance(made.get("args"), list):
-            args = [str(one) for one in made["args"]]
-            pairs = enumerate(zip(args, ["", *args], strict=False))
-            made["args"] = [
-                self._argument(one, before, ("args", at)) for at, (one, before) in pairs
-            ]
+            made["args"] = self._args([str(one) for one in made["args"]])
         if isinstance(made.get("url"), str):
             made["url"] = self._url(made["url"])
         return made, self._needed
@@ -210,6 +211,13 @@ class _Hiding:
             return value
         wanted = "TOKEN" if low in _LOGINS else name
         return (found[1] or "") + self._put(f"{self._name}_{wanted}", found[2], at)
+
+    def _args(self, args: list[str]) -> list[str]:
+        made: list[str] = []
+        for index, value in enumerate(args):
+            before = args[index - 1] if index else ""
+            made.append(self._argument(value, before, ("args", index)))
+        return made
 
     def _argument(self, value: str, before: str, at: Place) -> str:
         flag = before.lstrip("-").replace("-", "_") if _FLAG.fullmatch(before) else ""

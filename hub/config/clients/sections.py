@@ -74,10 +74,11 @@ class Respelling(Struct, frozen=True):
         text = _THEIRS.sub(self._ours, text)
         if whole := _WHOLE.fullmatch(text):
             return f"{whole[1]}${{{whole[2]}}}"
-        if not bare:
-            return text
-        known = self.environment  # a `$NAME` that is no variable stays
-        return _BARE.sub(lambda one: f"${{{one[1]}}}" if one[1] in known else one[0], text)
+        return _BARE.sub(self._set, text) if bare else text
+
+    def _set(self, found: re.Match[str]) -> str:
+        """Return `$NAME` as the hub spells it, if there is such a variable."""
+        return f"${{{found[1]}}}" if found[1] in self.environment else found[0]
 
     def _ours(self, found: re.Match[str]) -> str:
         name = found["editor"] or found["opencode"] or found["continue"]
@@ -228,7 +229,10 @@ def _is_theirs(section: Path, value: object, document: Document) -> bool:
 def _named(
     document: Document, section: Path, value: object
 ) -> Iterator[tuple[str, str | int, Any]]:
-    """Yield the name, key and value of each entry of a section. Raises: ConfigError."""
+    """Yield the name, key and value of each entry of a section.
+
+    Raises: ConfigError if it is no mapping, no list of entries with names, and not null.
+    """
     if isinstance(value, dict):
         for name, raw in cast("ParsedConfig", value).items():
             yield str(name), str(name), raw

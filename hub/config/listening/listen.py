@@ -223,7 +223,10 @@ class NamedToken(Part):
 
 
 def _distinct(tokens: tuple[NamedToken, ...]) -> tuple[NamedToken, ...]:
-    """Return tokens that differ in name and value. Raises: FieldError if two do not."""
+    """Return tokens of which no two have the same name or are the same.
+
+    Raises: FieldError if two do.
+    """
     names: dict[str, str] = {}
     for one in tokens:
         if one.name in names.values():
@@ -306,7 +309,11 @@ def has_unread(listen: Listen) -> bool:
 
 
 def check_access(listen: Listen, environment: Mapping[str, str]) -> None:
-    """Raise ConfigError if others reach the hub by a name or a proxy, and there is no token."""
+    """Check that a hub which others can reach through a proxy has a token.
+
+    Raises:
+        ConfigError: it has a public name, or a proxy, and no token.
+    """
     if listen.is_guarded or environment.get("HUB_TOKEN"):
         return
     public = next((name for name in listen.names if not is_loopback(name)), None)

@@ -74,16 +74,18 @@ def _tokens(old: tuple[NamedToken, ...], new: tuple[NamedToken, ...]) -> tuple[N
     made: list[NamedToken] = []
     for one in new:
         for was in old:
-            # One that is not read again: nobody knows whether it is another.
-            is_kept = was.name == one.name and None not in {was.token, one.token}
-            is_same = was.model_copy(update={"expires": one.expires}) == one
-            if is_same or (is_kept and one.token is not None and is_unread(one.token)):
+            if was.model_copy(update={"expires": one.expires}) == one or _is_unread(was, one):
                 ends = (end for end in (was.expires, one.expires) if end is not None)
                 end = min(ends, default=None)
-                # Where the end is the same, the key stays unset if it was.
-                new_end = was.model_copy(update={"expires": end})
-                made.append(was if end == was.expires else new_end)
+                is_same = end == was.expires  # then the key stays unset where it was
+                made.append(was if is_same else was.model_copy(update={"expires": end}))
     return tuple(made)
+
+
+def _is_unread(old: NamedToken, new: NamedToken) -> bool:
+    """Return whether a token is not read again, so that nobody knows whether it is another."""
+    is_named_so = old.name == new.name and old.token is not None
+    return is_named_so and new.token is not None and is_unread(new.token)
 
 
 def _issuers(
@@ -282,8 +284,16 @@ ORDERS: Final[dict[str, Order]] = {
 }
 """The order of each key, by its pattern (`pattern_of`)."""
 
-_OF_ADDRESS: Final = ("host", "port", "path", "poll_after", "keys", "replica", "adopt")
-NEEDS_RESTART: Final = (*(f"listen.{key}" for key in _OF_ADDRESS), "drain")
+NEEDS_RESTART: Final = (
+    "listen.host",
+    "listen.port",
+    "listen.path",
+    "listen.poll_after",
+    "listen.keys",
+    "listen.replica",
+    "listen.adopt",
+    "drain",
+)
 """Keys that a running hub does not take over, each with all below it."""
 
 

@@ -73,7 +73,10 @@ class PathLookup(Struct, frozen=True):
             return None
 
     def way_to(self, path: str) -> tuple[tuple[str, ...], ...] | None:
-        """Return the parts of all that is met on the way to a file; None if there is no way."""
+        """Return the components of each link, folder and file on the way to a file.
+
+        None if the path cannot be followed.
+        """
         met = _MetOnTheWay(self.links)
         try:
             self._resolved(path, met)

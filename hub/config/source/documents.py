@@ -62,9 +62,7 @@ class Document:
         if raw is None:
             raise ConfigError(origin, "is empty", _START[self.form])
         if not isinstance(raw, dict):
-            is_toml = self.form == "yaml" and re.match(r"\s*\w+\s*=", text)
-            fix = "Write `key: value`, with a colon. " if is_toml else ""
-            raise ConfigError(origin, "must be a mapping", f"{fix}{_START[self.form]}")
+            raise ConfigError(origin, "must be a mapping", _not_a_mapping(text, self.form))
         self.raw = cast("ParsedConfig", raw)
 
     def fault(self, path: Path, what: str, fix: str, *, of_key: bool = False) -> Fault:
@@ -157,9 +155,11 @@ def is_inline(source: str) -> bool:
 
 
 def read(source: str, directory: FilePath, digest: str | None = None) -> Document:
-    """Return the config `source`: the name of a file, or JSON text. Raises: ConfigError.
+    """Return the config `source`: the name of a file, or JSON text.
 
     With `digest` only a file with this SHA-256 hash is read.
+
+    Raises: ConfigError if it cannot be read or parsed.
     """
     if is_inline(source):
         return Document("the config", source, "json")
@@ -197,6 +197,12 @@ def _parsed(text: str, form: Form) -> object:
     return read_yaml(text)
 
 
+def _not_a_mapping(text: str, form: Form) -> str:
+    if form == "yaml" and re.match(r"\s*\w+\s*=", text):
+        return f"Write `key: value`, with a colon. {_START[form]}"
+    return _START[form]
+
+
 def _content(path: FilePath, source: str, limit: int) -> bytes:
     try:
         with path.open("rb") as file:
@@ -204,10 +210,7 @@ def _content(path: FilePath, source: str, limit: int) -> bytes:
     except FileNotFoundError:
         raise ConfigError(source, "no such file", _missing_file(path, source)) from None
     except IsADirectoryError:
-        usual = next(
-            (f": {source.rstrip('/')}/{one}" for one in _USUAL if one in _names(path)), "."
-        )
-        raise ConfigError(source, "is a directory", f"Name the file in it{usual}") from None
+        raise ConfigError(source, "is a directory", _file_in(path, source)) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or "is no name of a file"
         fix = _ANOTHER
@@ -236,6 +239,13 @@ def _missing_file(path: FilePath, source: str) -> str:
     if near:
         return f"Did you mean {source.removesuffix(path.name)}{near[0]}?"
     return _ANOTHER
+
+
+def _file_in(path: FilePath, source: str) -> str:
+    names = _names(path)
+    usual = next((name for name in _USUAL if name in names), None)
+    place = source.rstrip("/")
+    return "Name the file in it." if usual is None else f"Name the file in it: {place}/{usual}"
 
 
 def _names(directory: FilePath) -> Iterable[str]:

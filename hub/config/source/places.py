@@ -91,30 +91,32 @@ class Place(Struct, frozen=True):
 Places: TypeAlias = Mapping[Path, Place]
 
 
-def _place(key: tuple[int, int] | None, value: int, end: int | None) -> Place:
-    """Return the place of a member whose `key` is from there to there, if it has one.
+class _Key(Struct, frozen=True):
+    """The positions of a key."""
 
-    `end` is None for the value of a mapping or a list.
-    """
+    start: int
+    end: int
+
+
+def _place(key: _Key | None, value: int, end: int | None) -> Place:
+    """Return the place of a member; `end` is None for the value of a mapping or a list."""
     if key is None:
         return Place(value, value, value, value + 1 if end is None else end)
-    return Place(*key, *(key if end is None else (value, end)))
+    return Place(key.start, key.end, *((key.start, key.end) if end is None else (value, end)))
 
 
 def places_in_yaml(text: str) -> Places:
     """Return the places of all paths in a YAML text that can be parsed."""
     import yaml  # noqa: PLC0415 - slow to load; JSON needs none
 
-    def walk(
-        node: yaml.Node, path: Path, key: tuple[int, int] | None
-    ) -> Iterator[tuple[Path, Place]]:
+    def walk(node: yaml.Node, path: Path, key: _Key | None) -> Iterator[tuple[Path, Place]]:
         first, end = node.start_mark.index, node.end_mark.index
         is_scalar = isinstance(node, yaml.ScalarNode)
         written = len(text[first:end].rstrip())
         yield path, _place(key, first, first + written if is_scalar else None)
         if isinstance(node, yaml.MappingNode):
             for name, value in node.value:
-                own = (name.start_mark.index, name.end_mark.index)
+                own = _Key(name.start_mark.index, name.end_mark.index)
                 yield from walk(value, (*path, str(name.value)), own)
         elif isinstance(node, yaml.SequenceNode):
             for index, value in enumerate(node.value):
@@ -162,7 +164,10 @@ class JsonMember(Struct, frozen=True):
 
 
 def members_at(text: str, at: int) -> tuple[dict[str | int, JsonMember], int]:
-    """Return the members of the object or list at `at` in bare JSON, and where it closes."""
+    """Return the members of the object or list at `at`, and where its last bracket is.
+
+    The text is JSON without extras.
+    """
     members: dict[str | int, JsonMember] = {}
     is_object, at = text[at] == "{", after_space(text, at + 1)
     while text[at] not in "}]":
@@ -195,7 +200,7 @@ class JsonPlaces:
             if member is None:
                 break
             at = member.value
-            key = None if isinstance(part, int) else (member.start, member.key_end)
+            key = None if isinstance(part, int) else _Key(member.start, member.key_end)
             place = _place(key, at, None if self._text[at] in "{[" else member.end)
         return place
 
@@ -224,7 +229,7 @@ def places_in_toml(text: str) -> Places:
 
 
 def _toml_place(at: int, found: re.Match[str], group: str, end: int | None) -> Place:
-    return _place((at + found.start(group), at + found.end(group)), at + found.end(), end)
+    return _place(_Key(at + found.start(group), at + found.end(group)), at + found.end(), end)
 
 
 def _names(text: str) -> Path:

@@ -116,7 +116,10 @@ class YamlText:
         return text if start == end else text[:start].rstrip(" ") + text[end:]
 
     def without(self, path: Path) -> str:
-        """Return the text without what is at `path`; others' comments stay. Raises: ConfigError."""
+        """Return the text without the member or the item at `path`; comments of others stay.
+
+        Raises: ConfigError if it cannot be found as it is usually written.
+        """
         around, gone = self._found(path[:-1]), self._found(path)
         members = _members(around)
         index = next(at for at, (_, value) in enumerate(members) if value is gone)

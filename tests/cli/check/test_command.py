@@ -2,6 +2,7 @@ import gc
 import json
 import os
 import shlex
+import subprocess
 import sys
 from argparse import ArgumentParser
 from collections.abc import Mapping
@@ -691,6 +692,46 @@ def test_a_program_that_is_not_there_is_a_problem(
         assert found == [f"servers.s.command: {told}"]
 
 
+@pytest.mark.parametrize(
+    ("first_line", "named"),
+    [
+        ("#!/bin/sh", "/bin/sh"),
+        ("#! /usr/bin/env sh", "sh"),
+        ("#!/usr/bin/env -S sh", None),  # env itself drops what is no part of a word
+        ("#!/usr/bin/env -S sh -e", None),
+    ],
+)
+def test_a_script_with_lines_of_windows_is_a_problem_if_the_system_does_not_run_it(
+    first_line: str,
+    named: str | None,
+    top: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = top / "my script"
+    script.write_bytes(f"{first_line}\r\nexit 0\n".encode())
+    script.chmod(0o755)
+    configure(monkeypatch, {"s": {"command": str(script)}})
+    found = problems(capsys)
+    assert is_run(script) == (named is None)
+    if named is None:
+        assert found == []
+        return
+    why, remedy = found[0].split("as its lines end as on Windows: ")
+    assert why.startswith(f"servers.s.command: '{script}' cannot be run. Its first line names ")
+    subprocess.run(["/bin/sh", "-c", remedy], check=True)  # noqa: S603 - as an operator would
+    assert is_run(script)
+    assert problems(capsys) == []
+
+
+def is_run(script: Path) -> bool:
+    try:
+        done = subprocess.run([script], check=False, stderr=subprocess.DEVNULL)  # noqa: S603 - made above
+    except FileNotFoundError:
+        return False
+    return done.returncode == 0
+
+
 def test_folders_that_are_not_there_are_problems(
     top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -716,14 +757,17 @@ def test_a_path_of_windows_is_a_problem_wherever_a_path_is_named(
         "cwd": drive,
         "confine": {"mode": "auto", "read": [share], "write": [drive]},
     }
-    configure(monkeypatch, {"s": server}, roots=roots)
+    own = {"ceiling": [drive], "access": [{"path": share, "access": "read"}]}
+    configure(monkeypatch, {"s": server}, roots=roots, profiles={"p": {"roots": own}})
     why = "is a path of Windows. Write the path of the folder on this machine."
     assert problems(capsys) == [
         f"{where}: {path}: {why}"
         for where, path in (
             ("roots.fallback", f"{top}/{share}"),
             ("roots.ceiling", f"{top}/{drive}"),
+            ("profiles.p.roots.ceiling", f"{top}/{drive}"),
             ("roots.access", f"{top}/{share}"),
+            ("profiles.p.roots.access", f"{top}/{share}"),
             ("servers.s.cwd", f"{top}/{drive}"),
             ("servers.s.args", share),
             ("servers.s.args", drive),
@@ -731,6 +775,17 @@ def test_a_path_of_windows_is_a_problem_wherever_a_path_is_named(
             ("servers.s.confine.write", f"{top}/{drive}"),
         )
     ]
+
+
+def test_a_folder_that_is_there_is_none_of_windows_whatever_its_name(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(top, "c:/x/")
+    here = f"{top}/c:/x"
+    roots = {"fallback": [here], "ceiling": [here], "access": [{"path": here, "access": "read"}]}
+    confine = {"mode": "auto", "read": [here], "write": [here]}
+    configure(monkeypatch, {"s": {"command": "sh", "cwd": here, "confine": confine}}, roots=roots)
+    assert problems(capsys) == []
 
 
 def test_a_filesystem_servers_folder_that_is_not_there_is_a_problem(

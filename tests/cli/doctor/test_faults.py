@@ -160,6 +160,10 @@ FAULTS: dict[str, tuple[Plant, str]] = {
         _all(_without("uvx"), _program("uvx", ""), lambda one: one.first_line("uvx", "/gone/sh")),
         "its first line names /gone/sh",
     ),
+    "a script's lines end as on Windows": (
+        _all(_without("uvx"), _program("uvx", ""), lambda one: one.first_line("uvx", "/bin/sh\r")),
+        "its first line ends as on Windows",
+    ),
     "the shell's PATH only": (_shell_only, "on your shell's PATH only"),
     "misspelt program": (_changes("command: npx", "command: npxx"), "no program 'npxx'"),
     "program is elsewhere": (_moved_program, "no program '/nowhere/npx'"),

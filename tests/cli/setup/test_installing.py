@@ -478,6 +478,19 @@ def test_a_server_whose_client_asks_for_a_value_stays_until_the_hub_has_it(
     assert "${input:tok}" not in path.read_text()
 
 
+def test_no_command_of_claude_takes_out_what_another_client_has_elsewhere(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = home / ".config" / "Code" / "User"
+    code.mkdir(parents=True)
+    (code / "mcp.json").write_text('{"servers": {"here": {"command": "h"}}}')
+    (code / "settings.json").write_text('{"mcp": {"servers": {"old": {"command": "o"}}}}')
+    assert main(["install", "vscode", "--replace", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    assert "settings.json: mcp.servers.old is not changed by this; take it out by hand, or" in shown
+    assert "claude mcp remove" not in shown
+
+
 def test_servers_that_were_imported_before_are_not_added_again(
     cursor: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
