@@ -90,7 +90,10 @@ class ChildSlot(Struct, eq=False):
 
     @contextmanager
     def trying(self) -> Generator[None]:
-        """Count a call until its response. Raises: ChildError as `ChildHealth.trying`."""
+        """Count a call from before its child is ready until its response.
+
+        Raises: ChildError as `ChildHealth.trying`.
+        """
         self.uses += 1
         try:
             with nullcontext() if self.health.is_well else self.health.trying():

@@ -173,7 +173,10 @@ class PlainCall:
             self._in_flight.cancel()
 
     async def send(self, message: Message) -> None:
-        """Send a message before the answer, by a task. Raises: GoneError."""
+        """Send a message that comes before the answer; a task takes over the response.
+
+        Raises: GoneError when the response is over, or the client has gone.
+        """
         response = self._go_on()
         if response is None:
             raise GoneError("the response is over")

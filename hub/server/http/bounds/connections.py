@@ -300,7 +300,10 @@ class Connections:
         return newcomer == most or not self._is_unproven(one)
 
     def _idle(self) -> OpenConnection | None:
-        """Return a long idle connection: of who has most, one that did not read its answer."""
+        """Return the longest idle connection, or one near it that is worth less.
+
+        That is one of the address that has most, and one that has not read its last answer.
+        """
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         most = self._who_has_most()
         among = [one for one in first if one.address == most] or first
