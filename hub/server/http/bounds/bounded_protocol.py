@@ -326,7 +326,7 @@ class BoundedHttp(PlainHttp):
         again = b"retry-after: 1\r\n" if status in {408, 503} else b""
         cycle = self.cycle
         is_next = cycle is None or (cycle.response_complete and not self._in_body)
-        if is_next or not cycle.response_started:
+        if is_next or (cycle is not None and not cycle.response_started):
             self.transport.write(
                 STATUS_LINE[status]
                 + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"
