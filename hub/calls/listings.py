@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias
 
@@ -225,7 +226,10 @@ class Listings:
             awaited = self._without_late(awaited)
             await self._wait_for(_Wait(awaited, listed, LIST_GRACE, LIST_PAUSE))
         else:
-            await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
+            with ExitStack() as calls:
+                for slot in awaited if for_call and only else ():  # the call's own servers
+                    calls.enter_context(slot.wanted())
+                await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             slot = slots.get(name)

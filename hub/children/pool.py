@@ -166,6 +166,7 @@ class ChildPool:
         child = slot.child
         if child is None or isinstance(child.state, Down):
             child = self._start(slot, child)
+        self._starts.let_in()  # a call may wait for it by now
         ready = await child.ready()
         self.known.remember(slot.key, ready)
         return child

@@ -94,10 +94,15 @@ class ChildSlot(Struct, eq=False):
 
         Raises: ChildError as `ChildHealth.trying`.
         """
+        with self.wanted(), nullcontext() if self.health.is_well else self.health.trying():
+            yield
+
+    @contextmanager
+    def wanted(self) -> Generator[None]:
+        """Count a call that waits for the child, or is in flight there."""
         self.uses += 1
         try:
-            with nullcontext() if self.health.is_well else self.health.trying():
-                yield
+            yield
         finally:
             self.uses -= 1
 
