@@ -83,7 +83,10 @@ class FrameReader:
         self._begun = bytearray()
 
     def feed(self, received: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the frames that are complete now. Raises: FrameError if one is too long."""
+        """Return the frames that are complete now: kind and content.
+
+        Raises: FrameError if one is too long.
+        """
         self._begun += received
         found: list[tuple[bytes, bytes]] = []
         while len(self._begun) >= HEAD:

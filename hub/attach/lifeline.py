@@ -76,7 +76,10 @@ def why_not_these_streams() -> str | None:
 
 
 def connected(place: HubPlace, patience: float = PATIENCE) -> _socket.socket | None:
-    """Return a connection to the hub; None if none is running. Raises: NotAttachedError."""
+    """Return a connection to the hub; None if none is running.
+
+    Raises: NotAttachedError if another user's process listens there, or none can be made.
+    """
     try:
         made = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     except OSError as exc:

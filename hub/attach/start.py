@@ -73,7 +73,10 @@ def _is_locked(lock: int) -> bool:
 
 
 def _start(arguments: list[str], environment: Callable[[], dict[str, str]], until: float) -> None:
-    """Start the hub as nobody's process, and wait until one is ready. Raises: NotAttachedError."""
+    """Start the hub as a process of no client's, and wait until it is ready or another one is.
+
+    Raises: NotAttachedError with the text of what it says instead.
+    """
     reading, writing = os.pipe()
     try:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import TypeAlias
 
@@ -219,11 +220,7 @@ class Listings:
             for name, slot in slots.items()
             if known(slot) is None and (only is None or name in only)
         ]
-        if only is None and not for_call:
-            awaited = self._without_late(awaited)
-            await self._wait_for(_Wait(awaited, listed, LIST_GRACE, LIST_PAUSE))
-        else:
-            await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
+        await self._wait_until_listed(awaited, listed, only, for_call=for_call)
         listings: dict[ServerName, Listing] = {}
         for name in self._services.servers:
             slot = slots.get(name)
@@ -237,6 +234,23 @@ class Listings:
             if listing is not None:
                 listings[name] = listing
         return self._merge(listings)
+
+    async def _wait_until_listed(
+        self,
+        awaited: list[ChildSlot],
+        listed: list[ChildSlot],
+        only: Collection[ServerName] | None,
+        *,
+        for_call: bool,
+    ) -> None:
+        if only is None and not for_call:
+            awaited = self._without_late(awaited)
+            await self._wait_for(_Wait(awaited, listed, LIST_GRACE, LIST_PAUSE))
+            return
+        with ExitStack() as calls:
+            for slot in awaited if for_call and only else ():  # the call's own server starts first
+                calls.enter_context(slot.wanted())
+            await self._wait_for(_Wait(awaited, [] if only else listed, CALL_GRACE, math.inf))
 
     def _bring_up_to_date(self, slot: ChildSlot) -> None:
         """Have lists read again that could not be read, and an eager child started."""

@@ -10,5 +10,9 @@ each name leads: `ChildRoute` or `BuiltinRoute`), `Offer` (which tools of a chil
 Promises: every listed name has exactly one route, a public name never means two servers, and
 entries keep fields that the hub does not know.
 
-Read in this order: `names`, `merge`, `pages`, `search`, `search_tools`.
+Read in this order:
+- `names`: prefixes, separators and shortened names; the same for the URIs of resources;
+- `merge`: listings in, catalog out; the servers' instructions as one text;
+- `pages`: pages of a listing, by cursor;
+- `search` and `search_tools`: `expose: search`, a few tools to find and call all others.
 """

@@ -160,8 +160,7 @@ class Catalog(Struct, frozen=True):
         if matching is not None:
             return matching
         if is_wrapped(uri):
-            owned = ((server, unwrapped(server, uri)) for server in self.servers)
-            return next((ChildRoute(of, own, {}) for of, own in owned if own is not None), None)
+            return self._wrapped_resource(uri)
         if self.resource_server is None:
             return None
         return ChildRoute(self.resource_server, uri, {})
@@ -180,7 +179,10 @@ class Catalog(Struct, frozen=True):
         return None if route is None else (route, {**ref, key: route.name})
 
     def template_values(self, route: ChildRoute) -> Collection[str]:
-        """Return the values that the child may read out of a URI. Raises: RouteError for many."""
+        """Return all values that the child may read out of a resource's URI by its templates.
+
+        Raises: RouteError if that is very much.
+        """
         every = self.template_routes.values()
         own = (one.own for one in every if one.route.server == route.server)
         return possible_values(own, route.name)
@@ -192,6 +194,13 @@ class Catalog(Struct, frozen=True):
             if values is not None and is_wrapped(public) == is_wrapped(uri):
                 found = template.route
                 return ChildRoute(found.server, template.own.filled(values), found.definition)
+        return None
+
+    def _wrapped_resource(self, uri: str) -> ChildRoute | None:
+        for server in self.servers:
+            own = unwrapped(server, uri)
+            if own is not None:
+                return ChildRoute(server, own, {})
         return None
 
 

@@ -37,14 +37,21 @@ class Page(Struct, frozen=True):
 def page_of(
     listing: tuple[JsonObject, ...], cursor: str | None = None, *, size: int = PAGE_SIZE
 ) -> Page:
-    """Return the page of `listing` at `cursor`; None: the first. Raises: CursorError."""
+    """Return the page of `listing` at `cursor`, or the first page for None.
+
+    Raises:
+        CursorError: the cursor is not one of ours, or the listing has changed since.
+    """
     if cursor is None and len(listing) <= size:
         return Page(listing, None)
     digest = _digest(listing)
     start = 0 if cursor is None else _start(cursor, digest, len(listing))
     end = start + size
-    cursor = base64.urlsafe_b64encode(f"{digest}:{end}".encode()).decode()
-    return Page(listing[start:end], cursor if end < len(listing) else None)
+    return Page(listing[start:end], _cursor(digest, end) if end < len(listing) else None)
+
+
+def _cursor(digest: str, start: int) -> str:
+    return base64.urlsafe_b64encode(f"{digest}:{start}".encode()).decode()
 
 
 def _start(cursor: str, digest: str, length: int) -> int:

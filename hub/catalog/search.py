@@ -142,7 +142,10 @@ def summary(tool: Mapping[str, Json]) -> JsonObject:
 
 
 def tools_of(catalog: Catalog, server: ServerName) -> Mapping[str, ChildRoute]:
-    """Return a server's tools for clients, by its own names. Raises: SearchError without any."""
+    """Return the tools of a server that clients may use, by the server's own names.
+
+    Raises: SearchError if the server does not exist, or its tools are not known yet.
+    """
     if server not in catalog.servers:
         hint = _meant(near(server, catalog.servers)) or "list-servers shows the servers"
         raise SearchError(f"Unknown server {_shown(server)} ({hint})")

@@ -163,7 +163,10 @@ class ChildCallbacks:
                     self.habits.finished(tool)
 
     def end(self, caller: Caller, *, is_answered: bool) -> None:
-        """Take a call from those in flight, answered or not; one that waits gets its slot."""
+        """Remove a call from those in flight; record whether the child has answered it.
+
+        The next call that waits for a slot gets this one.
+        """
         call = self.calls.pop(caller)
         if self.line.is_active or not is_answered:
             self.questions.ended(caller, call, is_answered=is_answered)
@@ -189,8 +192,7 @@ class ChildCallbacks:
                 raise self._asked_again()
             return {"roots": self._shared_roots()}
         if method in FOR_CLIENTS:
-            served = None if question is None else question.served()
-            caller = next((caller for caller in self.calls if caller is served), None)
+            caller = self._meant(question)
             if caller is not None:
                 return await caller.ask(method, params, question)
             return await self._ask_whose_it_is(method, params, question)
@@ -209,7 +211,10 @@ class ChildCallbacks:
             return await caller.ask(method, params, question)
 
     def _asked_again(self) -> RpcError:
-        """End the call that needs roots, for its client to repeat; return the child's error."""
+        """End the call that needs roots, if it is known, so that its client repeats it with them.
+
+        Returns the error for the child.
+        """
         why = "the client's roots are not known, and it cannot be asked now"
         if len(self.calls) == 1 and next(iter(self.calls)).want_roots():
             why = "the client is asked for its roots: the call is made again"
@@ -286,6 +291,11 @@ class ChildCallbacks:
             ]
         private = self.private_directory
         return [{"uri": uri_from_path(private, self._flavour)}] if private else []
+
+    def _meant(self, question: ChildRequest | None) -> Caller | None:
+        """Return the caller of the call that is named, or None. Raises: RpcError if it is over."""
+        served = None if question is None else question.served()
+        return next((caller for caller in self.calls if caller is served), None)
 
     # Subscriptions: the child sees one client, but several sessions may want a resource
 

@@ -154,7 +154,10 @@ class ChildCall(Struct, eq=False):
             self._end(InternalError())
 
     def _own_retry(self) -> JsonObject:
-        """Return the fields that the client's retry brings for the child. Raises: RpcError."""
+        """Return the fields for the child that the client's retry brings.
+
+        Raises: RpcError if the child had not asked for them.
+        """
         if self.ready.handshake.era == "modern":
             return self.child.answers.resumed(self.request_owner)
         if self.request_owner.retry.state.child is not None:

@@ -104,7 +104,10 @@ class ChildHealth:
 
     @contextmanager
     def trying(self) -> Generator[None]:
-        """Let a call through; half-open, one at a time. Raises: ChildError for another one."""
+        """Let a call through; while the breaker is half-open, only one at a time.
+
+        Raises: ChildError if another call is trying the child.
+        """
         self.looked()
         if self.breaker != "half-open":
             yield

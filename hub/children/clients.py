@@ -84,7 +84,10 @@ class Caller(RequestOwner, Protocol):
     async def ask(
         self, method: str, params: JsonObject, request_owner: RequestOwner | None = None
     ) -> Payload:
-        """Forward a child's request; `request_owner` is the child's side. Raises: RpcError."""
+        """Forward a child's request to the client; `request_owner` is the child's side of it.
+
+        Raises: RpcError if the client does not support the request.
+        """
         ...
 
     async def inputs(
@@ -208,7 +211,10 @@ class LogLevels:
         return None if lowest == self.told and self._is_sure else self._tell(lowest)
 
     def of_call(self, level: str) -> str | None:
-        """Return the level to set at the child for one call; None if it logs that much already."""
+        """Return the level to set at the child for one call; None if it already logs that much.
+
+        A call never raises a level that was set before.
+        """
         return None if self.told and reaches(level, self.told) else self._tell(level)
 
     def _tell(self, level: str) -> str:

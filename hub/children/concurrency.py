@@ -138,43 +138,45 @@ START_HOLDS: Final = 7.5
 
 
 class StartTurns:
-    """Lets servers start a few at a time, in the order in which they came, but urgent ones first.
+    """Lets servers start a few at a time (`most`), in the order in which they came.
 
-    So one that hangs keeps others waiting for a while only, and only where many of them hang.
+    A server that a call waits for is urgent: it goes first, and beside so many others if need be,
+    as those may hang. So one that hangs keeps others waiting for a while only, and only where many
+    do.
     """
 
     def __init__(self, most: int = MOST_STARTS) -> None:
-        self._free = most
+        self._most = most
+        self._starting = 0
         self._waiting: dict[anyio.Event, Callable[[], bool]] = {}
 
     @asynccontextmanager
     async def turn(self, is_urgent: Callable[[], bool]) -> AsyncGenerator[None]:
-        """Wait for a turn, and keep it while the context lasts; `is_urgent` is asked meanwhile."""
-        if self._free:
-            self._free -= 1
-        else:
-            await self._until_free(is_urgent)
+        """Wait for a turn, and keep it while the context lasts, for `START_HOLDS` at most.
+
+        `is_urgent` is asked again whenever it may be somebody's turn.
+        """
+        mine = anyio.Event()
+        self._waiting[mine] = is_urgent
+        self.let_in()
         try:
+            await mine.wait()
             with anyio.move_on_after(START_HOLDS):
                 yield
         finally:
-            self._pass_on()
+            if self._waiting.pop(mine, None) is None:  # it was its turn
+                self._starting -= 1
+                self.let_in()
 
-    async def _until_free(self, is_urgent: Callable[[], bool]) -> None:
-        mine = anyio.Event()
-        self._waiting[mine] = is_urgent
-        try:
-            await mine.wait()
-        except BaseException:
-            if self._waiting.pop(mine, None) is None:
-                self._pass_on()
-            raise
-
-    def _pass_on(self) -> None:
-        urgent = (one for one, is_urgent in self._waiting.items() if is_urgent())
-        following = next(urgent, None) or next(iter(self._waiting), None)
-        if following is None:
-            self._free += 1
-        else:
+    def let_in(self) -> None:
+        """Let those start whose turn it is; to be called when one may have become urgent."""
+        while (following := self._following()) is not None:
             del self._waiting[following]
+            self._starting += 1
             following.set()
+
+    def _following(self) -> anyio.Event | None:
+        urgent = (one for one, is_urgent in self._waiting.items() if is_urgent())
+        if self._starting < self._most:
+            return next(urgent, None) or next(iter(self._waiting), None)
+        return next(urgent, None) if self._starting < 2 * self._most else None

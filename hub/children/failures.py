@@ -63,7 +63,10 @@ def tool_error(text: str) -> JsonObject:
 
 
 def failed(method: CallMethod, text: str) -> JsonObject:
-    """Return the result of a call that failed. Raises: RpcError in its place, but for a tool's."""
+    """Return the result of a call that failed.
+
+    Raises: RpcError if `method` is not `tools/call`, as only tools have such results.
+    """
     if method != "tools/call":
         raise RpcError(INTERNAL_ERROR, text)
     return tool_error(text)

@@ -131,10 +131,12 @@ class ProcessLink:
             if isinstance(line, TruncatedLine):
                 message = lost_in(self.conduct, line)
             else:
-                offered, self._offered = self._offered, None
-                is_offered = offered is not None and offered[0] is line
-                found = offered[1] if offered is not None and is_offered else parsed(line)
+                found = self._found(line)
                 message = message_in(self.conduct, line, found, otherwise="stdout is not JSON-RPC")
             self.conduct.pace.lap()
             if message is not None:
                 return message
+
+    def _found(self, line: bytes) -> Message | WireError:
+        offered, self._offered = self._offered, None
+        return offered[1] if offered is not None and offered[0] is line else parsed(line)

@@ -93,7 +93,10 @@ class ChildLists:
         known: Listing,
         changed_to: Callable[[Listing, Collection[str]], Awaitable[None]],
     ) -> None:
-        """Read what changes, and pass it on; what cannot be read stays as `known`."""
+        """Read what changes, and pass on the new lists and the notifications; until cancelled.
+
+        If reading fails, the lists that are `known` stay.
+        """
         while True:
             await self._wake.wait()
             self._wake, changed, self._outdated = anyio.Event(), self._outdated, set()
@@ -131,7 +134,10 @@ class ChildLists:
 
 
 def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
-    """Return a list's page, a few entries left out that are too deep. Raises: WireError."""
+    """Return a page of a list, without a few entries that cannot be read (nested too deeply).
+
+    Raises: WireError if it cannot be read otherwise.
+    """
     try:
         return wire.as_object(page)
     except WireError:

@@ -39,7 +39,10 @@ Opener: TypeAlias = Callable[
 
 
 def opener(kernel: Kernel, supervisor: ProcessSupervisor, state: Path | None = None) -> Opener:
-    """Return the opener for real children; those of a server share a log. `state`: a directory."""
+    """Return the opener for real children; `state` is the hub's directory for what it keeps.
+
+    All children of a server share one `ChildLog`, and so its limits.
+    """
     logs: dict[ServerName, ChildLog] = {}
     secrets = SecretReader()
 
@@ -81,7 +84,11 @@ async def open_launched(  # noqa: PLR0913 - what a launch consists of
     *,
     secrets: SecretReader,
 ) -> AsyncGenerator[ChildConnection]:
-    """Launch a child with its secrets as they are, confined if asked for. Raises: ChildError."""
+    """Launch a child with its secrets as they are now, confined if its operator asked for that.
+
+    Raises: ChildError if the child cannot be started, a secret cannot be read, or the child must be
+        confined and cannot be.
+    """
     log.debug("starting", server=spec.name, argv=list(plan.shown), cwd=plan.cwd)
     plan = await _with_secrets(spec, plan, secrets)
     found = NotAsked()
@@ -133,7 +140,10 @@ def login_of(slot: ChildSlot) -> tuple[str, str] | None:
 
 
 def with_login(slot: ChildSlot, login_page: LoginAddress) -> ServerSpec:
-    """Return a slot's server, with its principal's login if needed. Raises: ChildError."""
+    """Return the server of a slot, with the login of the slot's principal where it needs one.
+
+    Raises: ChildError if nothing says whose login that is.
+    """
     target, name, principal = slot.spec.target, slot.spec.name, slot.key.principal
     if not isinstance(target, RemoteTarget) or target.login is None:
         return slot.spec

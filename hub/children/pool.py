@@ -154,7 +154,10 @@ class ChildPool:
                 self._end_if_unused(slot)
 
     async def obtain(self, slot: ChildSlot) -> Child:
-        """Return the slot's child once it answers calls, started if needed. Raises: ChildError."""
+        """Return the slot's child when it answers calls; start it if needed, once for all who wait.
+
+        Raises: ChildError if it does not start, has just failed, or the slot was given up.
+        """
         if not slot.is_kept:
             raise ChildError(
                 f"server {slot.spec.name!r} was stopped: its roots or its config have changed"
@@ -163,6 +166,7 @@ class ChildPool:
         child = slot.child
         if child is None or isinstance(child.state, Down):
             child = self._start(slot, child)
+        self._starts.let_in()  # a call may wait for it by now
         ready = await child.ready()
         self.known.remember(slot.key, ready)
         return child
@@ -326,7 +330,10 @@ class ChildPool:
         return HubIdentity(self._info, asks)
 
     def move(self, slot: ChildSlot, key: ChildKey) -> str | None:
-        """Let a child go on with other roots, under another key; return why not, or None."""
+        """Let a child go on under another key, with other roots, of which it is told.
+
+        Returns why that is not possible; None if it was done.
+        """
         if key in self._slots:
             return "a child for these roots is there already"
         reason = why_not_kept(slot, key, self._flavour)

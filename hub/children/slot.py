@@ -90,11 +90,19 @@ class ChildSlot(Struct, eq=False):
 
     @contextmanager
     def trying(self) -> Generator[None]:
-        """Count a call until its response. Raises: ChildError as `ChildHealth.trying`."""
+        """Count a call from before its child is ready until its response.
+
+        Raises: ChildError as `ChildHealth.trying`.
+        """
+        with self.wanted(), nullcontext() if self.health.is_well else self.health.trying():
+            yield
+
+    @contextmanager
+    def wanted(self) -> Generator[None]:
+        """Count a call that waits for the child, or is in flight there."""
         self.uses += 1
         try:
-            with nullcontext() if self.health.is_well else self.health.trying():
-                yield
+            yield
         finally:
             self.uses -= 1
 

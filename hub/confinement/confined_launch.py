@@ -73,14 +73,21 @@ def cache_of(server: str, environment: Mapping[str, str]) -> str:
 
 
 def planned_grants(spec: ServerSpec, plan: LaunchPlan) -> FileGrants:
-    """Return the grants that a plan's child would get. Raises: ChildError without a command."""
+    """Return the grants that the child of `plan` would get. Nothing is created.
+
+    Raises: ChildError if the command does not exist.
+    """
     return _grants(spec, plan, _program(spec, plan), _SHOWN)
 
 
 def confined_plan(
     spec: ServerSpec, plan: LaunchPlan, private: str, found_here: Confined
 ) -> LaunchPlan:
-    """Create the child's files in `private`; return its confined plan. Raises: ChildError."""
+    """Create the child's files in `private`, and return the plan that launches it confined.
+
+    Raises: ChildError if the command does not exist, or if a grant opens the hub's keys and
+        `confine` is `require`.
+    """
     cache = cache_of(spec.name, spec.inherits)
     places = PrivateDirs(f"{private}/home", f"{private}/temporary", cache)
     found = _program(spec, plan)
@@ -222,7 +229,10 @@ def _git_identity(environment: Mapping[str, str]) -> str:
 
 
 def settle_confinement(servers: Iterable[ServerSpec], kernel: Kernel) -> None:
-    """Warn of servers that this kernel cannot confine. Raises: ConfigError for `require`."""
+    """Log a warning for each server that this kernel cannot confine, or only in part.
+
+    Raises: ConfigError for a server with `confine: require` that cannot be confined.
+    """
     for spec in servers:
         if isinstance(spec.target, LaunchTemplate):
             _settle(spec, confinement_status(spec.confine, spec.target, kernel))

@@ -13,6 +13,7 @@ from hub.guard.policy import Policy
 from hub.launch.known_servers import runs_elsewhere
 from hub.launch.plan import LaunchPlan, LaunchTemplate
 from hub.paths.resolve import is_inside
+from hub.roots.roots import Root
 from hub.specs import ConfineSetting
 from hub.system.machine import Kernel
 
@@ -64,7 +65,7 @@ def file_grants(
         for rule in policy.access:
             if rule.parts == root.parts or not is_inside(rule.parts, root.parts) or root.is_file:
                 continue
-            path = "/".join((root.path.rstrip("/"), *rule.parts[len(root.parts) :]))
+            path = _below(root, rule.parts)
             if rule.access == "write" and not writable:
                 write.append(FileGrant(path))
             elif rule.access == "read" and writable:
@@ -99,6 +100,10 @@ def _opens(grant: FileGrant, place: OwnPlace) -> bool:
     parts = tuple(name for name in grant.path.split("/") if name)
     within = place.holds_keys and is_inside(parts, place.parts)
     return grant.path.startswith("/") and (within or is_inside(place.parts, parts))
+
+
+def _below(root: Root, parts: tuple[str, ...]) -> str:
+    return "/".join((root.path.rstrip("/"), *parts[len(root.parts) :]))
 
 
 class Confined(Struct, frozen=True):

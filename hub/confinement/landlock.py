@@ -117,7 +117,10 @@ def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
 
 
 def confine(file_grants: bytes) -> None:
-    """Restrict this process and all it starts, for ever. Raises: LandlockError; not then."""
+    """Restrict this process, and all it starts, to `file_grants` (from `encode`), for ever.
+
+    Raises: LandlockError; access to files is not restricted then.
+    """
     version = min(abi(), MAX_ABI)
     if version == 0:
         raise LandlockError(why_not())

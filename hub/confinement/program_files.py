@@ -144,7 +144,10 @@ class _Search:
         self._writable = writable
 
     def outermost(self) -> Iterator[Path]:
-        """Yield each found path outside of other granted directories; links' targets count, too."""
+        """Yield each found path that is not inside another granted directory.
+
+        Targets of links are found paths of their own.
+        """
         granted = self.found.keys() | {Path(place) for place in SYSTEM}
         for place in self.found:
             if ".." not in place.parts and not granted.intersection(place.parents):
@@ -237,8 +240,7 @@ class _Search:
             base = re.search(r"^home\s*=\s*(.+)$", _text(settings), re.MULTILINE)
             if base is not None:
                 is_trusted = is_trusted and not self._is_writable(prefix)
-                for name in ("python3", "python"):
-                    self.program(Path(base[1].strip(), name), depth - 1, is_trusted=is_trusted)
+                self._base(Path(base[1].strip()), depth, is_trusted=is_trusted)
         elif is_trusted or _is_installation(prefix):
             self._installation(prefix)
         if self._is_writable(prefix):
@@ -252,6 +254,10 @@ class _Search:
             shared = self._is_broad(prefix) or prefix == self._home / ".local"
             for place in (prefix / "bin", prefix / "lib") if shared else (prefix,):
                 self.found[place] = None
+
+    def _base(self, folder: Path, depth: int, *, is_trusted: bool) -> None:
+        for name in ("python3", "python"):
+            self.program(folder / name, depth - 1, is_trusted=is_trusted)
 
     def _is_writable(self, place: Path) -> bool:
         return any(place.is_relative_to(around) for around in self._writable)

@@ -74,7 +74,10 @@ class SharedFiles:
         return content
 
     def read_lines(self, path: str, *, head: int | None = None, tail: int | None = None) -> bytes:
-        """Return a file's first `head` or last `tail` lines, `max_read` bytes at most."""
+        """Return the first `head` or last `tail` lines of a file of any size.
+
+        More than `max_read` bytes of lines are an error.
+        """
         with self._opened(path) as file:
             if tail is not None:
                 # A log may have gigabytes before its last lines.
@@ -121,7 +124,10 @@ class SharedFiles:
         exclude: Sequence[str],
         is_wanted: Callable[[], bool] = lambda: True,
     ) -> list[str]:
-        """Return at most `max_found` + 1 matching paths below a directory, while it `is_wanted`."""
+        """Return the absolute paths below a directory that match, at most `max_found` + 1.
+
+        `is_wanted` is asked at each directory whether to go on.
+        """
         top = self._inside(path)
         if not Path(top).is_dir():
             raise SharedFilesError(f"'{path}' is not a directory")
@@ -198,7 +204,10 @@ class SharedFiles:
 
 
 def shared_directory(path: str) -> str:
-    """Return what exists at a path, absolute, links followed. Raises: SharedFilesError."""
+    """Return an existing directory (or file) in the form for SharedFiles: absolute, no links.
+
+    Raises: SharedFilesError if it does not exist or cannot be resolved.
+    """
     with _explained(path):
         try:
             at = resolve(path, cwd=str(Path.cwd()), links=_LINKS, flavour=FLAVOUR)

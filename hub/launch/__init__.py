@@ -7,6 +7,10 @@ Main types: `Template` (a text with placeholders), `LaunchTemplate` (a stdio ser
 `LaunchPlan` (argv, environment, working directory and roots of one child process). Equal plans mean
 the same child: clients with the same roots can share it.
 
-Read in this order: `templates` (placeholders), `plan` (fills them), `known_servers`,
-`environments` (which variables a child inherits).
+Read in this order:
+- `templates`: placeholders such as `${root}`, `${NAME:-default}` and `${file:PATH}`;
+- `plan`: fills a template for a client's effective roots;
+- `known_servers`: recognises servers that take their directories as arguments or keep nothing;
+- `environments`: which variables of the hub's environment a child inherits. In a shared hub these
+  are the ones that all sessions of a user have in common.
 """

@@ -202,11 +202,14 @@ def stable(environment: Mapping[str, str], flavour: Flavour) -> dict[str, str]:
     return {
         name: value
         for name, value in environment.items()
-        for named in (name.upper() if folded else name,)
-        if (named in names or any(fnmatchcase(named, glob) for glob in globs))
+        if _is_among(name.upper() if folded else name, names, globs)
         and not value.startswith("()")
         and not is_withheld(name, value)
     }
+
+
+def _is_among(name: str, names: frozenset[str], globs: tuple[str, ...]) -> bool:
+    return name in names or any(fnmatchcase(name, glob) for glob in globs)
 
 
 def _stable_of(flavour: Flavour) -> tuple[frozenset[str], tuple[str, ...]]:

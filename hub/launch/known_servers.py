@@ -45,7 +45,10 @@ def has_filesystem_word(name: str) -> bool:
 
 
 def program_index(argv: Sequence[str]) -> int:
-    """Return the index in `argv` of the program behind a runner such as npx; 0: there is none."""
+    """Return the index in `argv` of the program: the package or script after a runner such as npx.
+
+    The elements after it are the server's own arguments. 0: no runner, or nothing after it.
+    """
     index = 0
     while index < len(argv):
         word = argv[index]
@@ -138,7 +141,10 @@ _STATELESS_IMAGES: Final = frozenset({"mcp/fetch", "mcp/filesystem", "mcp/git", 
 
 
 def keeps_nothing(argv: Sequence[str]) -> bool:
-    """Return whether a configured command is a server known to keep nothing between calls."""
+    """Return whether a command is a server known to keep nothing between calls.
+
+    `argv` is the command as configured. A name that a user gave to the server is no evidence.
+    """
     if runs_elsewhere(argv):
         return any(word.partition(":")[0] in _STATELESS_IMAGES for word in argv)
     program = argv[program_index(argv)]

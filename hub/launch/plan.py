@@ -93,7 +93,10 @@ class LaunchPlan(Struct, frozen=True, eq=False):
 
     @property
     def _places(self) -> tuple[str, ...]:
-        """The paths of `folders`, and how they read if `..` is removed first."""
+        """The paths of `folders`, and how they read if `..` is removed first.
+
+        The private directory has no folders.
+        """
         placed = (one if _is_absolute(one) else _below(self.cwd, one) for one in self.folders)
         there = (one for one in placed if one is not None)
         return tuple(dict.fromkeys(form for one in there for form in (one, _straight(one))))
@@ -141,7 +144,10 @@ def plan(
 
 
 def known_filesystem_server(template: LaunchTemplate) -> bool:
-    """Return whether it is a filesystem server, by its name or command, that runs here."""
+    """Return whether the name has the word `filesystem` or the command is a known server.
+
+    False for a command that runs elsewhere (container, other host): paths differ there.
+    """
     words = _written(template)
     if runs_elsewhere(words):
         return False

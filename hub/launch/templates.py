@@ -199,7 +199,11 @@ class Template(Struct, frozen=True):
         return tuple(part for part in self.parts if isinstance(part, SecretReference))
 
     def fill(self, lookup: Lookup, roots: Sequence[str]) -> str:
-        """Return the text with placeholders replaced. Raises: TemplateError; for secrets, too."""
+        """Return the text with every placeholder replaced.
+
+        Raises:
+            TemplateError: a variable without a default is not set, or the text refers to a secret.
+        """
         filled = self.filled(lookup, roots).plain
         if filled is None:
             places = "a server's `env` and `headers`, in `listen.token` and `listen.keys`"
@@ -207,7 +211,11 @@ class Template(Struct, frozen=True):
         return filled
 
     def filled(self, lookup: Lookup, roots: Sequence[str]) -> SecretText:
-        """Return the text, replaced but for references to secrets. Raises: TemplateError."""
+        """Return the text with every placeholder replaced but its references to secrets.
+
+        Raises:
+            TemplateError: a variable without a default is not set.
+        """
         return SecretText(
             tuple(
                 part if isinstance(part, SecretReference) else _filled(part, lookup, roots)
@@ -221,7 +229,11 @@ class Template(Struct, frozen=True):
 
 
 def parse_template(text: str, *, spread: bool = False) -> Template:
-    """Return `text` as a template; with `spread` also `${roots}` alone. Raises: TemplateError."""
+    """Return `text` as a template. With `spread`, the whole text may be `${roots}`.
+
+    Raises:
+        TemplateError: an unknown or unclosed placeholder, or `${roots}` where it is not allowed.
+    """
     if "\0" in text:
         raise TemplateError("contains a NUL character", "Take it out.")
     parts: list[TemplatePart] = []
@@ -269,7 +281,10 @@ def _variable(body: str) -> EnvironmentVariable:
 
 
 def _reference_in(body: str) -> SecretReference | None:
-    """Return the reference in a placeholder's body, or None. Raises: TemplateError."""
+    """Return the reference in the body of a placeholder, `file:PATH`; None if it is no reference.
+
+    Raises: TemplateError.
+    """
     kind, colon, rest = body.partition(":")
     if not colon or kind not in _EXAMPLES:
         return None

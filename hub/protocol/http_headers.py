@@ -39,9 +39,23 @@ _EXACT: Final = 2**53
 """Below this, no two integers have the same float."""
 
 _SCHEMAS_IN: Final = frozenset(
-    {"additionalProperties", "contains", "contentSchema", "else", "if", "items", "not"}
-    | {"propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"}
-    | {"allOf", "anyOf", "oneOf", "prefixItems"}
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "prefixItems",
+    }
 )
 """Keywords whose value is a schema, or a list of schemas."""
 _SCHEMAS_BY_NAME_IN: Final = frozenset(
@@ -238,14 +252,22 @@ def request_headers(
     return {name.lower().encode(): value.encode() for name, value in headers.items()}
 
 
-def offered(listing: JsonObject) -> tuple[JsonObject, Marked, Mapping[str, str]]:
-    """Return a tool listing for HTTP, the headers of its tools, and which were left out, and why.
+class Offered(Struct, frozen=True):
+    """A tool listing for HTTP, with the headers of its tools (`marked`).
 
-    These have invalid annotations.
+    `refused` has the tools that were left out, with the reason.
     """
+
+    listing: JsonObject
+    marked: Marked
+    refused: Mapping[str, str]
+
+
+def offered(listing: JsonObject) -> Offered:
+    """Return a tool listing without the tools that have invalid annotations."""
     tools = listing.get("tools")
     if not isinstance(tools, list):
-        return listing, {}, {}
+        return Offered(listing, {}, {})
     kept: list[Json] = []
     marked: dict[str, tuple[ParamHeader, ...]] = {}
     refused: dict[str, str] = {}
@@ -257,7 +279,7 @@ def offered(listing: JsonObject) -> tuple[JsonObject, Marked, Mapping[str, str]]
             kept.append(tool)
         except AnnotationError as exc:
             refused[name] = str(exc)
-    return {**listing, "tools": kept} if refused else listing, marked, refused
+    return Offered({**listing, "tools": kept} if refused else listing, marked, refused)
 
 
 NOT_SENDABLE: Final = "begins or ends with a blank, or has a character that is not shown"
@@ -298,7 +320,10 @@ def is_loopback(host: str) -> bool:
 
 
 def is_private(url: str) -> bool:
-    """Return whether nobody between can read or change a URL's content: https, or this machine."""
+    """Return whether nobody on the way can read or change what a URL gives.
+
+    That is https, or http to this machine.
+    """
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -40,7 +40,10 @@ _ESCAPED: Final = _OWN + "child/"
 
 
 def wanting_roots(state: Json = None) -> JsonObject:
-    """Return the result that asks a modern client for its roots; it returns its own `state`."""
+    """Return the `input_required` result that asks a modern client for its roots.
+
+    `state` is the `requestState` that the client sent; it gets the same one back.
+    """
     held: JsonObject = {} if state is None else {"requestState": state}
     return {"resultType": "input_required", "inputRequests": ROOTS, **held}
 
@@ -51,7 +54,10 @@ def outward(key: str) -> str:
 
 
 def inward(responses: Json, keys: Collection[str] | None) -> JsonObject:
-    """Return the responses to a child's `keys` (None: all), without the hub's own."""
+    """Return a client's responses under the child's own keys, without the hub's own.
+
+    Only responses to `keys` are returned; with None, all of them.
+    """
     found: JsonObject = {}
     for key, response in object_or_empty(responses).items():
         own = key.removeprefix(_ESCAPED)
@@ -104,14 +110,20 @@ def needed(method: str, params: JsonObject) -> JsonObject:
 
 
 def in_modern_words(method: str, params: JsonObject) -> JsonObject:
-    """Return a legacy request's params for a modern client, which knows no `elicitationId`."""
+    """Return the params of a legacy request for a modern client.
+
+    `elicitationId` is removed: modern clients are not told when a URL elicitation is completed.
+    """
     if method == ELICITATION and is_url(params):
         return {key: value for key, value in params.items() if key != "elicitationId"}
     return params
 
 
 def in_legacy_words(method: str, params: JsonObject, elicitation: str) -> JsonObject:
-    """Return a modern child's params for a legacy client; URLs get the id `elicitation`."""
+    """Return the params of a modern child's request for a legacy client.
+
+    A URL elicitation gets the id `elicitation`, which the later completion notification names.
+    """
     if method == ELICITATION and is_url(params):
         return {**params, "elicitationId": elicitation}
     return params
@@ -192,7 +204,10 @@ NO_STATE = CallState()
 
 
 def state_in(fields: JsonObject) -> CallState:
-    """Return the state that `CallState.fields` of this hub wrote, else `NO_STATE`."""
+    """Return the state that `CallState.fields` wrote, `NO_STATE` for anything else.
+
+    Trusted input only, from the hub itself.
+    """
     try:
         return msgspec.convert(fields, CallState)
     except msgspec.ValidationError:
@@ -215,6 +230,9 @@ NO_RETRY = RetryInput()
 
 
 def call_digest(identity: str, method: str, params: JsonObject) -> str:
-    """Return a digest that all requests of a client's call have: same target and arguments."""
+    """Return a digest that is the same for all requests of one call.
+
+    It is of the client's identity, the method, the target and the arguments.
+    """
     name = params.get("uri" if method == "resources/read" else "name")
     return digest([identity, method, name, params.get("arguments")])

@@ -125,7 +125,10 @@ class _Calls:
         self._taken = 0
 
     def take(self, line: bytes) -> bool:
-        """Take `line` if it is a call for now, or an awaited answer; return whether it is."""
+        """Take `line` if it is a call that can be taken now, or an answer that is awaited.
+
+        Returns whether it was taken.
+        """
         try:
             message = parsing.parse_client(line)
         except WireError:

@@ -81,6 +81,10 @@ def _is_address(host: str) -> bool:
     return True
 
 
+def _is_here(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
+
+
 class Closable(Protocol):
     """A connection that can be closed."""
 
@@ -212,9 +216,7 @@ def proxy_of(url: httpx2.URL) -> httpx2.Proxy | None:
 
     So is this machine, whatever `NO_PROXY` says, and all where the proxy speaks no HTTP (SOCKS).
     """
-    host = url.host
-    is_here = host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
-    if is_here or proxy_bypass(f"{host}:{url.port}" if url.port else host):
+    if _is_here(url.host) or proxy_bypass(f"{url.host}:{url.port}" if url.port else url.host):
         return None
     named = getproxies()
     found = named.get(url.scheme) or named.get("all") or ""
@@ -228,11 +230,15 @@ def proxy_of(url: httpx2.URL) -> httpx2.Proxy | None:
 _lookups: RunVar[HostLookups] = RunVar("lookups")
 
 
+def _lookups_of_this_loop() -> HostLookups:
+    found = _lookups.get(None)
+    if found is None:
+        found = HostLookups()
+        _lookups.set(found)
+    return found
+
+
 def web_client(timeout: float) -> httpx2.AsyncClient:
     """Return an HTTP client for issuers and the like, which follows no redirects."""
-    lookups = _lookups.get(None)
-    if lookups is None:
-        lookups = HostLookups()
-        _lookups.set(lookups)
-    transport = HttpTransport(LookingUpBackend(lookups), LIMITS)
+    transport = HttpTransport(LookingUpBackend(_lookups_of_this_loop()), LIMITS)
     return httpx2.AsyncClient(timeout=timeout, transport=transport)

@@ -291,7 +291,10 @@ class CacheFiles:
 
 
 def _made_private(directory: Path) -> None:
-    """Make the directory, for its owner alone. Raises: OSError; also if it is a link."""
+    """Make the directory, for its owner alone.
+
+    Raises: OSError if that is not possible, or if it is a link or another user's.
+    """
     if directory.is_symlink():
         raise NotADirectoryError(errno.ENOTDIR, "it is a link")
     directory.parent.mkdir(mode=_DIRECTORY, parents=True, exist_ok=True)

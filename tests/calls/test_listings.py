@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.listings import LIST_GRACE, MAX_CLASHES, Listings
 from hub.catalog.merge import Catalog
+from hub.children.concurrency import MOST_STARTS, START_HOLDS
 from hub.errors import ChildError, RouteError
 from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import LIST_CHANGED
@@ -241,6 +242,21 @@ async def test_the_one_child_that_a_call_is_for_is_waited_for_until_it_has_start
             await anyio.sleep(2 * LIST_GRACE)
             fakes["a"].link.answer(asked["id"], handshake)
         assert fakes["b"].links == []
+
+
+@virtual_time
+async def test_a_call_of_a_server_that_is_not_known_yet_waits_for_none_that_hang() -> None:
+    fakes = {f"h{at}": FakeChild(answers={"initialize": SILENT}) for at in range(MOST_STARTS + 2)}
+    fakes["a"] = FakeChild(ECHO)
+    async with rig({name: launched(name) for name in fakes}, fakes) as at:
+        client = at.client()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(shown, at, client)
+            await all_tasks_blocked()
+            assert fakes["a"].links == []
+            with anyio.fail_after(START_HOLDS / 2):
+                assert "isError" not in await client.call("a__echo")
+            tasks.cancel_scope.cancel()
 
 
 async def test_one_child_that_does_not_start_does_not_keep_the_others_from_the_list() -> None:

@@ -794,6 +794,25 @@ async def test_a_server_that_a_call_waits_for_starts_first() -> None:
         assert begun(slots) == [True] * MOST_STARTS + [False, False, True]
 
 
+async def test_a_call_waits_for_no_server_that_hangs() -> None:
+    async with starting(3 * MOST_STARTS) as (at, slots), anyio.create_task_group() as tasks:
+        at.fake.answers.update(FakeChild().answers)
+        with slots[-1].trying():
+            await at.children.obtain(slots[-1])
+        assert begun(slots)[:-1] == [one < MOST_STARTS for one in range(3 * MOST_STARTS - 1)]
+        at.fake.answers["initialize"] = SILENT
+
+        async def call(slot: ChildSlot) -> None:
+            with slot.trying(), suppress(ChildError):
+                await at.children.obtain(slot)
+
+        for slot in slots[:-1]:
+            tasks.start_soon(call, slot)
+        await all_tasks_blocked()
+        assert sum(begun(slots[:-1])) == 2 * MOST_STARTS
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_server_that_is_stopped_before_its_turn_is_not_launched() -> None:
     async with starting(MOST_STARTS + 1) as (at, slots):
         assert slots[-1].child is not None

@@ -3,7 +3,7 @@ from __future__ import annotations
 from mcp.shared.inbound import NAME_BEARING_METHODS
 
 from hub.protocol.constants import MODERN_VERSIONS, PROTOCOL_VERSION_META
-from hub.protocol.http_headers import ParamHeader, modern_version, offered, request_headers
+from hub.protocol.http_headers import Offered, ParamHeader, modern_version, offered, request_headers
 from hub.values import JsonObject
 
 VERSION = MODERN_VERSIONS[-1]
@@ -36,8 +36,9 @@ def test_a_request_names_its_version_its_method_and_its_target() -> None:
 
 def test_what_a_tool_marks_is_repeated_in_its_calls() -> None:
     listing: JsonObject = {"tools": [tool("query", region=REGION), tool("other", region={})]}
-    found, marked, refused = offered(listing)
-    assert (found is listing, refused) == (True, {})
+    found = offered(listing)
+    marked = found.marked
+    assert (found.listing is listing, found.refused) == (True, {})
     assert marked == {
         "query": (ParamHeader("Mcp-Param-Region", ("region",), "string"),),
         "other": (),
@@ -58,14 +59,14 @@ def test_what_a_tool_marks_is_repeated_in_its_calls() -> None:
 def test_a_tool_that_marks_wrongly_is_not_offered() -> None:
     wrong: JsonObject = {"type": "number", "x-mcp-header": "Region"}
     good, bad = tool("other"), tool("query", region=wrong)
-    found, marked, refused = offered({"tools": [bad, good, "x"], "nextCursor": "c"})
-    assert found == {"tools": [good, "x"], "nextCursor": "c"}
-    assert "query" not in marked
-    assert refused.keys() == {"query"}
-    assert "'region'" in refused["query"]
+    found = offered({"tools": [bad, good, "x"], "nextCursor": "c"})
+    assert found.listing == {"tools": [good, "x"], "nextCursor": "c"}
+    assert "query" not in found.marked
+    assert found.refused.keys() == {"query"}
+    assert "'region'" in found.refused["query"]
 
 
 def test_what_is_no_listing_of_tools_stays_as_it_is() -> None:
     listings: list[JsonObject] = [{"tools": "x"}, {}]
     for listing in listings:
-        assert offered(listing) == (listing, {}, {})
+        assert offered(listing) == Offered(listing, {}, {})

@@ -252,7 +252,10 @@ class AskingLine:
     def _is_behind(
         self, one: AskingCall, before: frozenset[Caller], ahead: set[SessionKey]
     ) -> bool:
-        """Return whether an asking tool's call is behind others, at the child or in line."""
+        """Return whether other clients' calls came before a call of an asking tool.
+
+        `ahead` are the clients of such calls in line.
+        """
         if not before.isdisjoint(self._calls):
             return True
         return bool(ahead - {one.party}) and not self._asked[one.party]

@@ -183,7 +183,10 @@ class OpenQuestions:
                 held.moved.set()
 
     def abandoned(self) -> dict[SessionKey, float]:
-        """Return until when a call that each client has abandoned just now may still ask."""
+        """Return the clients whose calls were abandoned less than `LINGER` seconds ago.
+
+        The value is the end of that time.
+        """
         if self._abandoned:
             now = anyio.current_time()
             while self._abandoned and self._abandoned[party := next(iter(self._abandoned))] <= now:

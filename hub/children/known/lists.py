@@ -89,15 +89,17 @@ class KnownLists:
         if self._last_known.get(key) is not ready.listing:
             said = ready.handshake.instructions
             if is_for_all(said, key.roots):
-                whose = key.server, key.fingerprint, key.principal
-                self._instructions.pop(whose, None)
-                self._instructions[whose] = said
-                while len(self._instructions) > self._max_listings:
-                    del self._instructions[next(iter(self._instructions))]
+                self._keep_instructions((key.server, key.fingerprint, key.principal), said)
         self._last_known[key] = ready.listing
         self._last_known.move_to_end(key)
         while len(self._last_known) > self._max_listings:
             self._last_known.popitem(last=False)
+
+    def _keep_instructions(self, whose: tuple[ServerName, str, str], said: str) -> None:
+        self._instructions.pop(whose, None)
+        self._instructions[whose] = said
+        while len(self._instructions) > self._max_listings:
+            del self._instructions[next(iter(self._instructions))]
 
     def learn(
         self,

@@ -10,6 +10,9 @@ here or above may have imports.
 Main types: `Process` (one child process with its pipes), `ProcessTree` (a child process and its
 descendants), `ProcessSupervisor` (all process trees of the hub), `Mark` (tells whose a process is).
 
-Reading order: `process`, `private_folders`, `process_tree`, the programs outside the hub's process
-(`watchdog`, `subreaper`, `forkserver`), `supervised` (the hub's side of them).
+Reading order:
+- `process`, `private_folders`: read and write a process's lines, log its stderr, notice its end
+- `process_tree`: mark processes, end them, reap orphans
+- `watchdog`, `subreaper`, `forkserver`: the programs outside the hub's process
+- `supervised`: start a process, and the hub's side of those programs
 """

@@ -117,7 +117,10 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 async def cleared(directory: str) -> bool:
-    """Remove a directory tree, for `GRACE` seconds or later; return whether it is gone."""
+    """Remove a directory tree; return whether it is gone, after `GRACE` seconds at most.
+
+    What takes longer goes on.
+    """
     removal = OwnThread(partial(_removed, directory), f"clears {directory}")
     with anyio.move_on_after(GRACE, shield=True):
         return await removal.result()

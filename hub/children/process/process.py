@@ -219,7 +219,10 @@ def _signal_name(number: int) -> str:
 
 
 def when_ended(process: Started, told: Callable[[], None]) -> Callable[[], None]:
-    """Call `told` in the loop once `process` has ended; return what stops the watch."""
+    """Call `told` in the running loop once `process` has ended and its exit code is known.
+
+    Return a function that stops the watch; calling it again does nothing.
+    """
     loop = asyncio.get_running_loop()
     try:
         if isinstance(process, Supervised):

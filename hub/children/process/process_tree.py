@@ -133,7 +133,10 @@ class ProcessTree:
             self._supervisor.tell(f"+ {pid} {start}\n")
 
     async def end(self) -> None:
-        """End all processes of the tree: SIGTERM, then SIGKILL; log those that are left at last."""
+        """Send SIGTERM, then SIGKILL, to all processes of the tree; return when none is left.
+
+        This takes at most `graces.term` and `graces.kill`; processes left after that are logged.
+        """
         if self._mark is None:
             return
         termination = Termination(self._mark.child, self._leader, self._parent)
@@ -162,7 +165,10 @@ class ProcessTree:
                 await self._signal_all(termination)
 
     async def _signal_all(self, termination: Termination, sign: int | None = None) -> None:
-        """Signal the whole tree, once a descriptor is free to look for it, unless the hub ends."""
+        """Signal the whole tree, once a file descriptor is free to look for its processes.
+
+        A hub that shuts down does not wait for a descriptor: its watchdog has its own.
+        """
         while not await self._signalled(termination, sign) and not self.shutdown.begun.is_set():
             with anyio.move_on_after(self.graces.look_again):
                 await self.shutdown.begun.wait()
@@ -236,7 +242,10 @@ class ProcessSupervisor:
             self.tell(f"+ {folder}\n")
 
     async def look(self) -> Table:
-        """Return the table of processes, read at or after this call; callers share readings."""
+        """Return the table of processes, read at or after this call.
+
+        Callers that come during a reading share the next one.
+        """
         wanted = self._looks + 1
         async with self._looking:
             if self._seen < wanted:

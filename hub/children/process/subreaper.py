@@ -107,7 +107,10 @@ def drain(descriptor: int) -> None:
 
 
 def adopt(name: bytes) -> None:
-    """Become a subreaper, the parent of orphaned descendants; `ps` shows 15 bytes of `name`."""
+    """Become a subreaper: the parent of all descendants that lose theirs (Linux 3.4 or later).
+
+    `ps` and `top` show `name`, at most 15 bytes of it.
+    """
     _libc.prctl(_SUBREAPER, 1, 0, 0, 0)
     _libc.prctl(_NAME, name, 0, 0, 0)
 

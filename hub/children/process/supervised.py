@@ -188,7 +188,10 @@ class Supervised:
                     return
 
     def _hear(self) -> bool:
-        """Read what was said; False: the socket was closed. Raises: BlockingIOError."""
+        """Read the subreaper's messages; return False when it has closed the socket.
+
+        Raises: BlockingIOError if there is nothing to read.
+        """
         more = _read(self._control)
         self._said += more
         self._look()
@@ -293,7 +296,10 @@ class ForkServerClient(Watchdog):
         self._hub.close()
 
     async def start(self, request: bytes, streams: ChildPipes) -> Supervised:
-        """Start a process below a new subreaper. Raises: OSError, LostForkServerError."""
+        """Start a process below a new subreaper.
+
+        Raises: OSError if it cannot be started; LostForkServerError if the fork server has ended.
+        """
         ours, theirs = socket.socketpair()
         try:
             ours.setblocking(False)

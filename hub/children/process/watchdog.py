@@ -260,7 +260,10 @@ def _signal_group(group: int, sign: int) -> bool:
 def end(
     hub: int, since: int, leaders: dict[int, int], grace: float, patience: float = PATIENCE
 ) -> bool:
-    """End all: SIGTERM, SIGKILL `grace` s later, `patience` s to go; return whether all ended."""
+    """End all children by SIGTERM, after `grace` seconds by SIGKILL; return whether all ended.
+
+    Killed processes have `patience` seconds to go.
+    """
     termination = Termination(0, leaders)
     are_seen = True
     for sign, allowed in ((SIGTERM, grace), (SIGKILL, patience)):

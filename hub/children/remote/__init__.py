@@ -7,6 +7,10 @@ part of a URL. Imported only when a remote child is opened, because it loads the
 Main types: `HttpLink` and `SseLink` (the `ChildConnection` of each transport), `Endpoint` and
 `Exchange` (one address; one HTTP response), `HttpOutbox` and `InboundQueue` (messages out and in).
 
-Reading order: `connect`, `http_client` (requests), `exchange` (a response), `messages` (the queue
-in, the tasks out), `sse` (MCP 2024-11-05), `streamable_http`, `resumption`.
+Reading order:
+- `connect`: open a connection, which gives way to others
+- `http_client`: requests, redirects, headers, cookies; `exchange`: a response and its body
+- `messages`: the queue of received messages, and a task for each request
+- `sse`: the transport of MCP 2024-11-05
+- `streamable_http`, then `resumption`: sessions and streams that are resumed; falls back to `sse`
 """

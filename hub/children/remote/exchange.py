@@ -196,7 +196,11 @@ class Exchange:
                     await anyio.sleep(pause)
 
     async def body(self, limit: int) -> bytes:
-        """Return the whole body. Raises: ExchangeError, also over `limit` bytes."""
+        """Return the whole body.
+
+        Raises: ExchangeError if it has more than `limit` bytes, the connection breaks, or too much
+            arrives from the child at once.
+        """
         parts: list[bytes] = []
         size = 0
         try:
@@ -213,7 +217,10 @@ class Exchange:
         return b"".join(parts)
 
     async def finish(self, within: float = DRAIN) -> None:
-        """Close the response; read a small rest first (`within` s), to reuse the connection."""
+        """Close the response; read a small rest of the body first, to reuse the connection.
+
+        The rest is waited for `within` seconds.
+        """
         try:
             with anyio.move_on_after(within), suppress(ExchangeError):
                 await self.body(_SMALL)

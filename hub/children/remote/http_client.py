@@ -80,12 +80,18 @@ class Endpoint:
         self._tokens = tokens
 
     def check_login(self, exchange: Exchange) -> None:
-        """Check a refusal. Raises: GoneError if it is of secrets, which are read again next."""
+        """Check that a refusal is not of secrets that may have been replaced since they were read.
+
+        Raises: GoneError, as the next connection reads them again.
+        """
         if self._has_secrets and exchange.status == _UNAUTHORIZED:
             raise GoneError(f"{exchange.refusal}, whose secrets are read again at its next start")
 
     def move(self, beside: Exchange, reference: str) -> None:
-        """Send later requests to `reference`, from `beside`. Raises: ChildError for elsewhere."""
+        """Send later requests to `reference`, an address named in the response `beside`.
+
+        Raises: ChildError if it is not at the origin of that response.
+        """
         try:
             url = beside.url.join(reference)
         except (httpx2.InvalidURL, ValueError):
@@ -200,7 +206,10 @@ def _with(headers: Headers, token: str) -> Headers:
 
 
 def _own_headers(url: httpx2.URL, configured: Mapping[str, str]) -> dict[bytes, bytes]:
-    """Return the headers of every request, names in lower case. Raises: ChildError."""
+    """Return the headers of every request, with names in lower case.
+
+    Raises: ChildError if a header contains something that is not allowed.
+    """
     own = {b"host": url.netloc, b"accept-encoding": b"gzip", b"user-agent": b"roots-hub"}
     if url.userinfo:
         login = unquote(url.userinfo.decode("ascii"))

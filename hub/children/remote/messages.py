@@ -351,7 +351,11 @@ def _texts(text: bytes) -> list[bytes]:
 
 
 async def refusal_in(exchange: Exchange, within: float = REFUSAL_PATIENCE) -> Failure | None:
-    """Return the JSON-RPC error in a refusal's body, if it is short and comes `within` seconds."""
+    """Return the JSON-RPC error in a refusal's body, which says more than the status; or None.
+
+    A body of more than `LONGEST_REFUSAL` bytes, or one that takes more than `within` seconds, is
+    not read on.
+    """
     text = b""
     try:
         with anyio.move_on_after(within):

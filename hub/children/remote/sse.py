@@ -29,7 +29,10 @@ class SseLink(RemoteLink):
     _has_begun = False
 
     async def listen(self, *, task_status: TaskStatus[None]) -> None:
-        """Read the event stream to its end; started once it can send. Raises: ChildError."""
+        """Read the child's event stream to its end; started once messages can be sent.
+
+        Raises: ChildError if the stream or its endpoint cannot be had.
+        """
         reason = "the connection ended"
         try:
             exchange = await self._endpoint.open("GET", STREAM_WANTED)
@@ -81,7 +84,10 @@ class SseLink(RemoteLink):
         await self._post(body, CONNECT_TIMEOUT)
 
     async def _post(self, body: bytes, patience: float | None) -> Failure | None:
-        """Post a message; return a refusal in JSON-RPC. Raises: ExchangeError, GoneError."""
+        """Post a message; return the JSON-RPC error with which the child refuses it, if any.
+
+        Raises: ExchangeError if the child refuses it in another way, GoneError as `check_login`.
+        """
         exchange = await self._endpoint.open("POST", _JSON, body, patience=patience)
         try:
             if exchange.status < _REDIRECTS:

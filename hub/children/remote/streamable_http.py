@@ -86,13 +86,13 @@ class RemoteSession:
             if isinstance(version, str) and version.isascii() and version.isprintable():
                 self._version = {b"mcp-protocol-version": version.encode()}
         elif self.is_modern and request.method == "tools/list":
-            listing, found, refused = offered(messages.as_object(result))
-            marked = {**self._marked, **found}
-            self._marked = marked if len(marked) <= MAX_MARKED else found
-            for name, why in refused.items():
+            found = offered(messages.as_object(result))
+            marked = {**self._marked, **found.marked}
+            self._marked = marked if len(marked) <= MAX_MARKED else found.marked
+            for name, why in found.refused.items():
                 self._log.warning("tool left out", tool=name, error=why)
-            if refused:
-                return listing
+            if found.refused:
+                return found.listing
         return result
 
 

@@ -7,5 +7,8 @@ Windows.
 
 Main types: `SharedHub` (what is served), `AttachServer` (the socket, until the hub is not needed).
 
-Read in this order: `admission` (who connects), `client_streams` (descriptors, lifeline), `server`.
+Read in this order:
+- `admission`: who connects, that it is no process of the hub's own, and what a hello must say;
+- `client_streams`: a client's descriptors, and its lifeline (log and exit code for its process);
+- `server`: accept, serve, answer inquiries, end.
 """

@@ -158,7 +158,10 @@ async def _received(connection: socket.socket, descriptors: list[int]) -> bytear
 
 
 def _chunk(connection: socket.socket, descriptors: list[int]) -> bytes:
-    """Return bytes that have come; add the descriptors that came along. Raises: as `_received`."""
+    """Return bytes that have come; descriptors that came along are added to `descriptors`.
+
+    Raises: as `_received`.
+    """
     room = socket.CMSG_SPACE(_STREAMS * _INT)
     data, passed, flags, _ = connection.recvmsg(_CHUNK, room, _CLOSED_IN_CHILDREN)
     for level, kind, numbers in passed:

@@ -41,7 +41,10 @@ class ClientStreams:
         self._writer: asyncio.WriteTransport | None = None
 
     def take(self, stdin: int, stdout: int) -> None:
-        """Take a client's descriptors over; nothing is read yet. Raises: NotServedError."""
+        """Take a client's descriptors over; nothing is read yet.
+
+        Raises: NotServedError if they are neither pipes nor sockets, or none is free for them.
+        """
         rest = [stdin, stdout]
         try:
             for mode in (os.O_RDONLY, os.O_WRONLY):

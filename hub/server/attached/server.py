@@ -61,7 +61,10 @@ class SharedHub(Protocol):
     def client(
         self, environment: Mapping[str, str], directory: str, given: Sequence[str] = ()
     ) -> AbstractAsyncContextManager[ConnectionFactory]:
-        """Return what opens such a client's connection. Raises: ConfigError, StartError."""
+        """Return what opens the connection of a client with this environment and directory.
+
+        Raises: ConfigError or StartError if it cannot be served with these.
+        """
         ...
 
     async def reload(self) -> TakenOver:

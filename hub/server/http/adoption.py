@@ -85,7 +85,10 @@ class SessionIds:
         return cls(SealingSecrets.of_this_process(), time.time)
 
     def made_for(self, client: Client | None, identity: str) -> str:
-        """Return a new id; nobody adopts one without a client, or of one that declares too much."""
+        """Return a new id. Without a client, or with one that declares too much, nobody adopts it.
+
+        Visible ASCII, `MAX_ID` characters at most.
+        """
         content = None if client is None else self._content_of(client)
         token = (
             secrets.token_hex(16)

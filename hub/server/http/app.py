@@ -186,7 +186,10 @@ class HttpServer:
             session.connection.end(ENDING)
 
     def _end_access(self, principals: Container[str]) -> None:
-        """End what depends on tokens that have ended; who has another one keeps its sessions."""
+        """End what depends on tokens that are not valid any more.
+
+        Who has another token by now keeps its sessions, and opens its streams anew with that one.
+        """
         self._modern_posts.end_listening(principals)
         ended = [one for one in self._sessions if one.principal in principals]
         for session in ended:
@@ -330,7 +333,10 @@ class HttpServer:
     def _over_limit(
         self, usage: ClientUsage, message: Message, headers: RequestHeaders, sender: Sender
     ) -> OverLimit | None:
-        """Count a call; return why its principal has to wait with a request, or None."""
+        """Count a message if it is a call; return why its principal has to wait with it, or None.
+
+        Only requests have to: a notification or an answer may end what is under way.
+        """
         is_call = isinstance(message, Request) and message.method in CALLS
         over = usage.objection(is_call=is_call) if isinstance(message, Request) else None
         if over is None:

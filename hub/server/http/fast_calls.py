@@ -96,8 +96,9 @@ class PlainCall:
         self._response = response
         self._in_flight: Cancellable | None = None
         self._outcome: Answer = None
-        self._is_there = self._is_late = False
-        self._is_unresolved = False
+        self._is_there = False
+        self._is_unresolved = False  # there without an answer: a task has to resolve the route
+        self._is_late = False
         self._stirred: anyio.Event | None = None
 
     @property
@@ -142,8 +143,9 @@ class PlainCall:
         self.give(answer)
 
     def resolve_again(self, request: Request) -> None:
-        self._is_unresolved = not self._is_there
-        self._settle(None)
+        if not self._is_there:
+            self._is_unresolved = True
+            self._settle(None)
 
     def _settle(self, outcome: Answer) -> None:
         if not self._is_there:
@@ -173,7 +175,10 @@ class PlainCall:
             self._in_flight.cancel()
 
     async def send(self, message: Message) -> None:
-        """Send a message before the answer, by a task. Raises: GoneError."""
+        """Send a message that comes before the answer; a task takes over the response.
+
+        Raises: GoneError when the response is over, or the client has gone.
+        """
         response = self._go_on()
         if response is None:
             raise GoneError("the response is over")
@@ -234,7 +239,8 @@ class PlainCall:
             await until_disconnected(receive)
             await response.lost()
             self._give_up()
-            self._outcome, self._is_unresolved = None, False  # cancelled, nor resolved
+            self._outcome = None
+            self._is_unresolved = False  # a cancelled call must not be resolved either
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)

@@ -83,7 +83,10 @@ class RepeatedHead(Struct, frozen=True):
 
     @classmethod
     def of(cls, head: RequestHead, data: bytes, body: bytes) -> RepeatedHead | None:
-        """Return the bytes of `head`, if few, where `data` is that one request with `body`."""
+        """Return the bytes of `head` if `data` is that one request with `body`, else None.
+
+        Each connection may keep some: not those of a large head.
+        """
         end = len(data) - len(body)
         if end > 2 * MAX_KEPT_BYTES:
             return None
@@ -154,7 +157,10 @@ class HeaderChecks:
     async def admitted_still(
         self, scope: Scope, headers: RequestHeaders, admission: Admission, since: tuple[int, int]
     ) -> Admission | Refusal:
-        """Return who sent a request whose body has come now; `since`: `changes` at its head."""
+        """Return who sent a request of which the body has come only now, or why it is refused.
+
+        `since`: `changes` of the access check when the request was let in.
+        """
         if since == self._gatekeeper.changes and admission.counts_at(self._clock):
             return admission
         return await self.admission(scope, headers)

@@ -113,7 +113,10 @@ class PostResponse:
         self._over = False
 
     async def send(self, message: Message) -> None:
-        """Send a message that comes before the answer. Raises: GoneError."""
+        """Send a message that comes before the answer.
+
+        Raises: GoneError when the response is over, or the client has gone.
+        """
         await self._stream(event(message))
 
     async def ping(self) -> None:
@@ -139,7 +142,10 @@ class PostResponse:
         self._streaming = True
 
     async def tend(self) -> None:
-        """Comment every `PING_EVERY` seconds, until the response is over; begin it when due."""
+        """Keep the client waiting, until cancelled or the response is over.
+
+        Sends a comment every `PING_EVERY` seconds, and begins the response if that is due before.
+        """
         with suppress(GoneError):
             with anyio.move_on_after(PING_EVERY) as silence:
                 await self.until_due()

@@ -124,7 +124,10 @@ class OpaqueTokens:
         )
 
     async def verified(self, token: str) -> Claims:
-        """Return a token's claims. Raises: InvalidTokenError, IssuerUnavailableError."""
+        """Return the claims of a token, `iss` and `sub` among them.
+
+        Raises: InvalidTokenError; IssuerUnavailableError if the issuer cannot be asked now.
+        """
         if not _TOKEN.fullmatch(token):
             raise InvalidTokenError("it has characters that no token has")
         key = hashlib.sha256(token.encode()).digest()

@@ -106,7 +106,10 @@ def metadata_urls(issuer: str) -> Iterator[str]:
 
 
 async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
-    """Return an issuer's metadata (RFC 8414, 3; OpenID). Raises: IssuerUnavailableError."""
+    """Return an issuer's metadata (RFC 8414, section 3; OpenID Connect Discovery).
+
+    Raises: IssuerUnavailableError if there is none of this issuer.
+    """
     why: IssuerUnavailableError | None = None
     for url in metadata_urls(issuer):
         try:
@@ -121,7 +124,11 @@ async def metadata_of(issuer: str, http: httpx2.AsyncClient) -> dict[str, Any]:
 
 
 async def endpoint_of(issuer: str, field: str, http: httpx2.AsyncClient) -> str:
-    """Return a URL of an issuer's metadata. Raises: IssuerUnavailableError, NoEndpointError."""
+    """Return a URL of an issuer's metadata.
+
+    Raises: IssuerUnavailableError if there is no metadata of this issuer; NoEndpointError if it has
+        no such URL.
+    """
     found = (await metadata_of(issuer, http)).get(field)
     if not isinstance(found, str) or not is_private(found):
         raise NoEndpointError(f"{issuer}: its metadata names no {field} with https")

@@ -66,7 +66,11 @@ class SignedTokens:
         return [issuer.keys for issuer in self._issuers.values()]
 
     async def verified(self, token: str) -> SignedClaims:
-        """Return a token's claims. Raises: InvalidTokenError, IssuerUnavailableError."""
+        """Return the claims of a token.
+
+        Raises: InvalidTokenError; IssuerUnavailableError if its key is not known, and its issuer
+            cannot be asked.
+        """
         if not has_signed_form(token):
             raise InvalidTokenError("it is not known here, and no signed JSON web token")
         header = _header(token)

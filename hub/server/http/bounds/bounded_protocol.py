@@ -321,10 +321,12 @@ class BoundedHttp(PlainHttp):
         self.pipeline.appendleft((self.cycle, refusing(status, msg)))
 
     def _refuse(self, status: int, text: str) -> None:
-        """Answer with an error, unless another answer has begun, and close the connection."""
+        """Answer with an error, unless the request has an answer already; close the connection."""
         body = text.encode()
         again = b"retry-after: 1\r\n" if status in {408, 503} else b""
-        if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
+        cycle = self.cycle
+        is_next = cycle is None or (cycle.response_complete and not self._in_body)
+        if is_next or (cycle is not None and not cycle.response_started):
             self.transport.write(
                 STATUS_LINE[status]
                 + b"content-type: text/plain; charset=utf-8\r\nconnection: close\r\n"

@@ -131,7 +131,7 @@ class Connections:
         self._proxies = proxies or Proxies()
         self._all: dict[OpenConnection, None] = {}
         self._count: Counter[str] = Counter()
-        self._most: str | None = None
+        self._many: dict[str, None] = {}  # the few addresses that have many connections each
         self._unproven: dict[str, dict[OpenConnection, None]] = {}
         self._unproven_count = 0
 
@@ -166,17 +166,28 @@ class Connections:
     def prove(self, one: OpenConnection) -> None:
         """Mark the client of a connection as one that may use the hub.
 
-        If there are too many of these now, one makes room: of the address that has most.
+        If there are too many of these now, one makes room: an unused one, else one of the address
+        that has most.
         """
         if not self._is_unproven(one):
             return
         if len(self._all) - self._unproven_count >= self.limits.connections:
-            most = self._who_gives_way(self._count[one.address]) or one.address
-            among = (other for other in self._all if other.address == most)
-            victim = next((other for other in among if not self._is_unproven(other)), None)
+            victim = self._unused(one.address) or self._used(one.address)
             if victim is not None:
                 self._evict(victim)
         self._no_longer_unproven(one)
+
+    def _unused(self, newcomer: str) -> OpenConnection | None:
+        """Return a client's connection that it does not use now; None if there is none."""
+        those = (cast("OpenConnection | None", self.linger.oldest()), self._idle())
+        among = (one for one in those if one is not None and not self._is_unproven(one))
+        return next((one for one in among if not self._is_spared(one, newcomer)), None)
+
+    def _used(self, newcomer: str) -> OpenConnection | None:
+        """Return the oldest connection of who gives way; where nobody does, of the newcomer's."""
+        address = self._who_gives_way(self._count[newcomer]) or newcomer
+        among = (one for one in self._all if one.address == address)
+        return next((one for one in among if not self._is_unproven(one)), None)
 
     def _is_unproven(self, one: OpenConnection) -> bool:
         return one in self._unproven.get(one.address, {})
@@ -198,12 +209,12 @@ class Connections:
 
     def _counted(self, address: str, more: int) -> None:
         self._count[address] += more
+        if self._count[address] >= self.limits.connections * _MANY:
+            self._many[address] = None
+        else:
+            self._many.pop(address, None)
         if not self._count[address]:
             del self._count[address]
-        if self._most is not None and self._count[address] > self._count[self._most]:
-            self._most = address
-        elif more < 0 and address == self._most:
-            self._most = None  # another one may have as many
 
     def unread_by(self, size: int, now: float) -> None:
         """Count `size` unread bytes; close the largest responses if there are too many bytes.
@@ -261,11 +272,9 @@ class Connections:
         return cast("UnreadResponse", self.unread.oldest()).connection
 
     def _largest(self) -> str | None:
-        """Return the address that has most connections; None if all are of proxies."""
-        if self._most is None or self._proxies.includes(self._most):
-            among = (one for one in self._count if not self._proxies.includes(one))
-            self._most = max(among, key=self._count.__getitem__, default=None)
-        return self._most
+        """Return the address that has most connections; None if only proxies have many."""
+        among = (one for one in self._many if not self._proxies.includes(one))
+        return max(among, key=self._count.__getitem__, default=None)
 
     def _who_has_most(self) -> str | None:
         """Return the address that has more than half of all; None if there is none."""
@@ -278,9 +287,7 @@ class Connections:
         It has many of all, and more than the other: so no few addresses keep all others out.
         """
         most = self._largest()
-        if most is None or self._count[most] < self.limits.connections * _MANY:
-            return None
-        return most if self._count[most] > count else None
+        return most if most and self._count[most] > count else None
 
     def _is_spared(self, one: OpenConnection, newcomer: str) -> bool:
         """Return whether a connection stays because another address has more than half.
@@ -293,7 +300,10 @@ class Connections:
         return newcomer == most or not self._is_unproven(one)
 
     def _idle(self) -> OpenConnection | None:
-        """Return a long idle connection: of who has most, one that did not read its answer."""
+        """Return the longest idle connection, or one near it that is worth less.
+
+        That is one of the address that has most, and one that has not read its last answer.
+        """
         first = cast("list[OpenConnection]", self.idle.first(_LOOKED_AT))
         most = self._who_has_most()
         among = [one for one in first if one.address == most] or first

@@ -183,7 +183,10 @@ class EventStream:
     async def attach(
         self, send: Send, after: EventId | None, *, primed: bool = False
     ) -> StreamConnection:
-        """Let a new connection carry the stream behind `after`; `primed`: with an id at least."""
+        """Let a new connection carry the stream, beginning behind the event `after`; return it.
+
+        `primed`: send an event id, even if there is no new event.
+        """
         carrier = StreamConnection(send)
         await begin_stream(send)
         # A writer that is stuck on the old connection holds `_turn`: release that connection first.
@@ -269,7 +272,10 @@ class NotificationStream(EventStream):
         return self._holder is not None
 
     async def send(self, message: Message) -> None:
-        """Send it, or let a notification wait for the stream. Raises: GoneError for a request."""
+        """Send a message over the open stream; without one, a notification waits for the stream.
+
+        Raises: GoneError for a request without an open stream, and after `end`.
+        """
         if self._is_listening and self.carrier is not None:
             if isinstance(message, Request):
                 self._asking()

@@ -134,7 +134,10 @@ class ResumableResponse(PostResponse):
         return self._events
 
     async def send(self, message: Message) -> None:
-        """Send a message before the answer, or store it. Raises: GoneError."""
+        """Send a message that comes before the answer, or store it until the client comes back.
+
+        Raises: GoneError when the response is over, or the client has gone for good.
+        """
         if isinstance(message, Request):
             self._streams.note_question()
         await (await self.begin()).put(message)

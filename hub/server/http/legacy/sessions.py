@@ -123,7 +123,10 @@ class LegacySessions:
     async def adopted(
         self, key: str, sender: Sender, tasks: TaskStarter
     ) -> HttpSession | NoRoom | None:
-        """Go on with another process's session, which lists again; None if it may not be."""
+        """Go on with a session of another process; None if its id may not be adopted.
+
+        It counts as a new session. Its client may have missed anything: it is told to list again.
+        """
         client = self._ids.opened(key, sender.admission.identity)
         if client is None:
             return None
@@ -296,14 +299,15 @@ class LegacyRequests:
     async def _session(
         self, headers: RequestHeaders, sender: Sender, message: Message | None, send: Send
     ) -> HttpSession | None:
-        """Return the session that a request names, or an earlier process's; else send an error."""
+        """Return the session that a request names, which may be one of an earlier process.
+
+        Without one, send an error and return None.
+        """
         key = headers.get("mcp-session-id")
         session: HttpSession | NoRoom | None
         session = self._sessions.find(key, sender.admission.identity)
         if session is None and key is not None:
-            session = ENDING
-            if self.tasks is not None:
-                session = await self._sessions.adopted(key, sender, self.tasks)
+            session = await self._adopted(key, sender)
         if isinstance(session, NoRoom):
             await self._refuse_session(sender, session, message, send)
             return None
@@ -319,6 +323,11 @@ class LegacyRequests:
             )
             await respond(send, status, to_bytes(failure))
         return session
+
+    async def _adopted(self, key: str, sender: Sender) -> HttpSession | NoRoom | None:
+        if self.tasks is None:
+            return ENDING
+        return await self._sessions.adopted(key, sender, self.tasks)
 
     async def _refuse_session(
         self, sender: Sender, refused: NoRoom, message: Message | None, send: Send

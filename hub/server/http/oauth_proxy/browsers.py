@@ -60,7 +60,10 @@ def query_of(scope: Scope) -> dict[str, str]:
 
 
 def fields_in(text: str) -> dict[str, str]:
-    """Return form fields; none may stand twice, an empty one is left out. Raises: OAuthError."""
+    """Return form fields; a field may stand only once, an empty one is left out (RFC 6749, 3.1).
+
+    Raises: OAuthError.
+    """
     try:
         pairs = parse_qsl(text, max_num_fields=_MOST_FIELDS)
     except ValueError:

@@ -119,14 +119,17 @@ class OAuthEndpoints:
                 place = await self._proxy.answered(ticket, browser, is_allowed=allowed)
                 await send_on(send, place)
             case "authorize":
-                # In a browser that is known again by a cookie.
-                browser, more = self._cookie.of_or_new(headers)
-                question = self._proxy.begin(query_of(scope), browser)
-                shown = consent_page(question, self._proxy.resource.url)
-                await respond(send, 200, shown, {**HEADERS, **more})
+                await self._ask(query_of(scope), headers, send)
             case _:
                 back = await self._proxy.came_back(query_of(scope), self._cookie.of(headers))
                 await send_on(send, back)
+
+    async def _ask(self, query: Mapping[str, str], headers: RequestHeaders, send: Send) -> None:
+        """Show the question, in a browser that is known again by a cookie."""
+        browser, more = self._cookie.of_or_new(headers)
+        question = self._proxy.begin(query, browser)
+        shown = consent_page(question, self._proxy.resource.url)
+        await respond(send, 200, shown, {**HEADERS, **more})
 
 
 _METHODS: Final = {

@@ -38,7 +38,10 @@ class RefusedGrantError(OAuthError):
 async def refusals_counted(
     refused: FailedLogins, address: str, counted: type[Exception]
 ) -> AsyncGenerator[None]:
-    """Count errors of a kind for an address. Raises: OAuthError if there were too many."""
+    """Count errors of this kind for the address of a request, while the context lasts.
+
+    Raises: OAuthError if too much was refused of that address.
+    """
     async with refused.attempt(address) as later:
         if later is not None:
             error = OAuthError(FOR_NOW, later.text)

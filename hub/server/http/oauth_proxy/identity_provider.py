@@ -146,7 +146,10 @@ class IdentityProvider(IssuerConnection):
             return await self._tokens({"grant_type": "refresh_token", "refresh_token": token})
 
     async def try_out(self) -> None:
-        """Try whether the provider takes the hub's client. Raises: IssuerUnavailableError."""
+        """Try whether the provider takes the hub's client, with a code that is none.
+
+        Raises: IssuerUnavailableError if it does not, or cannot be asked.
+        """
         try:
             await self._tokens({"grant_type": "authorization_code", "code": "none"})
         except OAuthError:
@@ -225,8 +228,7 @@ class IdentityProvider(IssuerConnection):
         status, error = answer.status, said.get("error")
         if status == OK:
             self._outage.end()
-            id_token, again = _text(said.get("id_token")), _text(said.get("refresh_token"))
-            return ProviderTokens(id_token, again, _seconds(said.get("expires_in")))
+            return _tokens_in(said)
         if status in _REFUSED and error == "invalid_grant":
             self._outage.end()
             raise RefusedGrantError("the identity provider does not take it any more")
@@ -257,6 +259,14 @@ def _endpoints_in(told: Mapping[str, Any], issuer: str) -> _Endpoints:
     uses_basic = not isinstance(methods, list) or _BASIC in methods
     says_issuer = told.get("authorization_response_iss_parameter_supported") is True
     return _Endpoints(str(urls[0]), str(urls[1]), uses_basic, says_issuer)
+
+
+def _tokens_in(said: Mapping[str, Any]) -> ProviderTokens:
+    return ProviderTokens(
+        id_token=_text(said.get("id_token")),
+        refresh_token=_text(said.get("refresh_token")),
+        expires_in=_seconds(said.get("expires_in")),
+    )
 
 
 def _seconds(value: object) -> float | None:

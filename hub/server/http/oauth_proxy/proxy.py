@@ -109,7 +109,10 @@ class OAuthProxy:
     # A client's request, in a browser
 
     def begin(self, query: Mapping[str, str], browser: str) -> ConsentQuestion:
-        """Return what to ask the person whom a client has sent here, before any way back."""
+        """Return what to ask the person whom a client has sent here.
+
+        Anybody can register a client: before consent nobody is sent to where it says.
+        """
         client = self._client_of(query)
         uris = client.redirect_uris
         uri = query.get("redirect_uri") or (uris[0] if len(uris) == 1 else "")
@@ -123,7 +126,11 @@ class OAuthProxy:
         return ConsentQuestion(client, uri, self._tickets.seal(request), scopes)
 
     def _particular(self, asked: str | None) -> tuple[str, ...]:
-        """Return the scopes that a token has only if asked for; what nobody needs is left out."""
+        """Return which of the scopes that are asked for a token has only if it is asked for them.
+
+        All tokens have the general ones, as nothing can be done without. What nobody needs is left
+        out, and the answer says so (RFC 6749, 3.3).
+        """
         names = dict.fromkeys((asked or "").split(" "))
         general, known = self.resource.scopes, self.resource.supported
         return tuple(one for one in names if one in known and one not in general)
@@ -237,7 +244,10 @@ class OAuthProxy:
     def _issued(
         self, given: ProviderTokens, ticket: RefreshTicket, scopes: Iterable[str]
     ) -> dict[str, Any]:
-        """Return a person's tokens, with these `scopes`, too; `ticket` gets the next ones."""
+        """Return the tokens for a person; `ticket` is what gets the next ones, if it has a token.
+
+        `scopes` are those of this access token beside the general ones.
+        """
         lasts = min(ACCESS_LASTS, given.expires_in or ACCESS_LASTS)
         resource, now = self.resource, self._clock()
         particular = [one for one in scopes if one in resource.supported]

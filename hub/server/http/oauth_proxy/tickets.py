@@ -45,7 +45,10 @@ class ProxiedClient(Struct, frozen=True):
     issued: float
 
     def takes(self, uri: str) -> bool:
-        """Return whether users may be sent there; of a loopback URI the port may be another one."""
+        """Return whether users may be sent there: one of its URIs, letter by letter.
+
+        Of a loopback address the port may be another one (RFC 8252, 7.3).
+        """
         if _objection(uri):
             return False  # a port must not hide what nobody could have registered
         registered = {_without_port(one) for one in self.redirect_uris} - {None}
@@ -262,7 +265,10 @@ def is_hash_of(text: str, hashed: str) -> bool:
 
 
 def new_token(tickets: Tickets, claims: Mapping[str, Any], scope: str, *, until: float) -> str:
-    """Return an access token for a person. Raises: OAuthError if it gets too long."""
+    """Return an access token for a person with these claims, and the scopes in `scope` alone.
+
+    Raises: OAuthError if it would be longer than the hub takes.
+    """
     said = {**claims, "exp": until, "scope": scope}
     token = f"{PREFIX}{tickets.seal(AccessTicket(said, until=until))}"
     if len(token) > MOST_CHARACTERS:

@@ -595,6 +595,20 @@ async def test_no_error_goes_into_an_answer_that_has_begun() -> None:
     assert text.count(b"HTTP/1.1 ") == 1
 
 
+async def test_a_request_that_was_answered_early_gets_no_second_answer() -> None:
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with connected() as made:
+        made.length = app  # type: ignore[method-assign]
+        await made.stream.send(CHUNKED)
+        text = await made.stream.receive()
+        await made.stream.send(b"no size\r\n")
+        text += await rest(made.stream)
+    assert text.count(b"HTTP/1.1 ") == 1
+
+
 async def test_the_name_of_a_coding_may_be_in_capitals() -> None:
     async with connected() as made:
         await made.stream.send(POST + b"Transfer-Encoding:  Chunked \r\n\r\n1\r\nx\r\n0\r\n\r\n")

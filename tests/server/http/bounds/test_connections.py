@@ -179,6 +179,40 @@ async def test_who_has_shown_nothing_yet_ends_nobodys_request() -> None:
         assert len(among) == 8
 
 
+async def test_what_is_unused_by_now_makes_room_before_what_is_used() -> None:
+    with limited(16) as among:
+        busy = [One(among, f"192.0.2.{at % 2}").proven() for at in range(16)]
+        new = [One(among, "198.51.100.7") for _ in range(2)]
+        among.idle.begin(busy[5])
+        new[0].proven()
+        assert [at for at, one in enumerate(busy) if one.closed] == [5]
+        new[1].proven()
+        assert [at for at, one in enumerate(busy) if one.closed] == [0, 5]
+        assert not any(one.closed for one in new)
+
+
+class Counting(Proxies):
+    """Proxies that count how often they are asked for."""
+
+    asked = 0
+
+    def includes(self, address: str) -> bool:
+        self.asked += 1
+        return super().includes(address)
+
+
+async def test_a_newcomer_costs_the_same_however_many_addresses_there_are() -> None:
+    proxies = Counting(["10.0.0.0/8"])
+    among = Connections(Limits(connections=900, unproven=100), RefusalLog(), proxies)
+    for at in range(900):
+        own = f"198.51.{at // 256}.{at % 256}"
+        One(among, "10.0.0.1" if at < 300 else "192.0.2.1" if at < 500 else own).proven()
+    proxies.asked = 0
+    new = [One(among, one).proven() for one in ("203.0.113.1", "203.0.113.2", "10.0.0.1")]
+    assert [one.is_in for one in new] == [True, True, False]
+    assert proxies.asked < 50
+
+
 async def test_what_others_keep_open_is_not_closed_while_one_address_has_most() -> None:
     with limited(8) as among:
         others = [One(among, "192.0.2.9").proven(among.idle) for _ in range(2)]
