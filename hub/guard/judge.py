@@ -27,9 +27,11 @@ from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
 _RUN_INSIDE = re.compile(
-    r"(?!(?:sudo )?(?:docker|podman|nerdctl|kubectl)\b)[\w./][\w./:=@,%+ -]*", re.ASCII
+    r"(?!(?:sudo )?(?:[\w./]*/)?(?:docker|podman|nerdctl|kubectl|ssh|scp|sftp|rsync|adb"
+    r"|push|pull)\b)[\w./][\w./:=@,%+ -]*",
+    re.ASCII,
 )
-"""Plain words that are no command for what starts the container, and no options of it."""
+"""Plain words that are no command for what leads to the container, and no options of it."""
 _QUOTING = re.compile(r"['\"\\]")
 _FIRST_REMARKS = re.compile(
     # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.

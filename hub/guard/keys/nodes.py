@@ -38,9 +38,11 @@ IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
 _TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
 _THIS_MACHINE = re.compile(
-    r"(?:[\w.-]+@)?(?:localhost|127(?:\.\d+){1,3}|\[?::1\]?|0(?:\.0\.0\.0)?)(?::\d+)?",
+    r"\s*(?:\w+://)?(?:[\w.-]+@)?(?:\.|local|localhost(?:\.localdomain)?|ip6-localhost"
+    r"|127(?:\.\d+){1,3}|\[?::(?:ffff:127[\d.]+|1)\]?|0(?:\.0\.0\.0)?)\.?(?::\d+)?/?\s*",
     re.IGNORECASE,
 )
+_MOST_BESIDE = 64
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
@@ -102,19 +104,19 @@ class ArgumentNode(Struct, frozen=True):
         named = node_of_key(key[-LONGEST_KEY:])
         return self.tree and not named.label and named.kind is not Kind.PAYLOAD
 
-    def in_call(self, value: Json, beside: JsonObject) -> ArgumentNode:
+    def in_call(self, value: Json, beside: JsonObject, arguments: JsonObject) -> ArgumentNode:
         """Return the node of a `value` that `varies`.
 
         What a program looks for is a pattern if it looks like an option, or a list with one. A
-        command for another machine is one for this machine if a text `beside` it names this one. A
-        URL may start with a variable for its host: `{{base}}/home`.
+        command for another machine is one for this machine if a text `beside` it, or among all of
+        the `arguments`, names this one. A URL may start with a variable for its host:
+        `{{base}}/home`.
         """
         if self.kind is Kind.NEUTRAL:
             is_url = isinstance(value, str) and _TEMPLATE.match(value)
             return replace(self, kind=Kind.VIRTUAL) if is_url else self
         if self.why is IN_CONTAINER:
-            texts = (text for text in beside.values() if isinstance(text, str))
-            is_here = any(map(_THIS_MACHINE.fullmatch, texts))
+            is_here = _names_this_machine(beside) or _names_this_machine(arguments)
             return replace(self, why=_NAMED_HERE) if is_here else self
         texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
@@ -126,6 +128,19 @@ class ArgumentNode(Struct, frozen=True):
 
 
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
+
+
+def _names_this_machine(arguments: JsonObject) -> bool:
+    """Return whether a text is `localhost` or the like, also one in a list or an object.
+
+    Variables for a program are not read. More than a few texts may be anything.
+    """
+    parts = [[value for key, value in arguments.items() if not key.lower().startswith("env")]]
+    parts += [one for one in parts[0] if isinstance(one, list)]
+    parts += [[*one.values()] for one in parts[0] if isinstance(one, dict)]
+    texts = [one for part in parts for one in part[:_MOST_BESIDE] if isinstance(one, str)]
+    is_long = max(map(len, [parts, *parts])) > _MOST_BESIDE
+    return is_long or any(map(_THIS_MACHINE.fullmatch, texts))
 
 
 _RUN_IN_CONTAINER = ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)

@@ -27,7 +27,6 @@ from hub.guard.keys.key_words import (
     is_tree,
     joined,
     kind_of_key,
-    takes_url,
     words_of,
 )
 from hub.guard.keys.neighbours import (
@@ -173,7 +172,7 @@ class _Compiler:
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
-                varies=kind is Kind.NEUTRAL and takes_url(key),
+                varies=kind is Kind.NEUTRAL and key.lower().endswith(("url", "uri")),
                 counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node
