@@ -73,9 +73,10 @@ def told_by_its_name(
 
 
 def _may_be_here(schemas: Mapping[str, list[JsonObject]]) -> bool:
-    """Return whether a host beside a command may be this machine, as a default or a choice."""
+    """Return whether a command may be run here: by a switch, or a host's default or choice."""
     hosts = (said_of(of) for key, of in schemas.items() if _UNNAMED.search(joined(key)))
-    return any(map(descriptions.SAYS_THIS_MACHINE.search, hosts))
+    is_switched = any(last_word(key) in {"local", "locally", "remote", "ssh"} for key in schemas)
+    return is_switched or any(map(descriptions.SAYS_THIS_MACHINE.search, hosts))
 
 
 def _of_kind(node: ArgumentNode, kind: Kind, why: str) -> ArgumentNode:

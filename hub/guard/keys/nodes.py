@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -42,7 +43,7 @@ _THIS_MACHINE = re.compile(
     r"|127(?:\.\d+){1,3}|\[?::(?:ffff:127[\d.]+|1)\]?|0(?:\.0\.0\.0)?)\.?(?::\d+)?/?\s*",
     re.IGNORECASE,
 )
-_MOST_BESIDE = 64
+_MOST = 64  # texts of a call that may be hosts
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
@@ -108,9 +109,8 @@ class ArgumentNode(Struct, frozen=True):
         """Return the node of a `value` that `varies`.
 
         What a program looks for is a pattern if it looks like an option, or a list with one. A
-        command for another machine is one for this machine if a text `beside` it, or among all of
-        the `arguments`, names this one. A URL may start with a variable for its host:
-        `{{base}}/home`.
+        command for another machine is one for this machine if a text of the call names this one:
+        `beside` it, or among the `arguments`. A URL may start with a variable: `{{base}}/home`.
         """
         if self.kind is Kind.NEUTRAL:
             is_url = isinstance(value, str) and _TEMPLATE.match(value)
@@ -131,15 +131,13 @@ _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 
 def _names_this_machine(arguments: JsonObject) -> bool:
-    """Return whether a text is `localhost` or the like, also one in a list or an object.
-
-    Variables for a program are not read. More than a few texts may be anything.
-    """
-    parts = [[value for key, value in arguments.items() if not key.lower().startswith("env")]]
-    parts += [one for one in parts[0] if isinstance(one, list)]
-    parts += [[*one.values()] for one in parts[0] if isinstance(one, dict)]
-    texts = [one for part in parts for one in part[:_MOST_BESIDE] if isinstance(one, str)]
-    is_long = max(map(len, [parts, *parts])) > _MOST_BESIDE
+    """Return whether a text, also in a list or an object, is `localhost`, or one of too many."""
+    # Variables for a program are no hosts.
+    given = [one for key, one in islice(arguments.items(), _MOST) if key[:3].lower() != "env"]
+    inner = [one for one in given if isinstance(one, list | dict)]
+    parts = [given, *(one.values() if isinstance(one, dict) else one for one in inner)]
+    texts = (one for part in parts for one in part if isinstance(one, str))
+    is_long = len(arguments) + sum(map(len, inner)) > _MOST
     return is_long or any(map(_THIS_MACHINE.fullmatch, texts))
 
 

@@ -27,6 +27,7 @@ from hub.guard.keys.key_words import (
     is_tree,
     joined,
     kind_of_key,
+    last_word,
     words_of,
 )
 from hub.guard.keys.neighbours import (
@@ -172,7 +173,7 @@ class _Compiler:
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
-                varies=kind is Kind.NEUTRAL and key.lower().endswith(("url", "uri")),
+                varies=kind is Kind.NEUTRAL and last_word(key[-LONGEST_KEY:]) in {"url", "uri"},
                 counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node

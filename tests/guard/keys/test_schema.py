@@ -1081,6 +1081,8 @@ def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere:
         ({}, {"host": "localhost"}, False),
         ({}, {"hosts": ["localhost"]}, False),
         ({"hosts": ["web1"] * 100}, {}, False),
+        ({**{f"env{n}": "" for n in range(70)}, "host": "localhost"}, {}, False),
+        ({f"host{n}": "web1" for n in range(70)}, {}, False),
     ],
 )
 def test_a_command_for_a_machine_that_is_this_one_is_run_here(
@@ -1106,6 +1108,15 @@ def test_a_remote_command_may_be_for_this_machine(
 ) -> None:
     schema: Json = {"properties": {"command": _TEXT, "host": host}, "required": required}
     node = compile_schema(schema, {}, tool="run_remote_command").member("command")
+    assert (node.why == IN_CONTAINER) is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("switch", "elsewhere"), [("local", False), ("use_ssh", False), ("localPath", True)]
+)
+def test_a_switch_may_say_that_a_command_is_run_here(switch: str, *, elsewhere: bool) -> None:
+    schema: Json = {"properties": {"command": _TEXT, switch: _TEXT}}
+    node = compile_schema(schema, {}, tool="ssh_exec").member("command")
     assert (node.why == IN_CONTAINER) is elsewhere
 
 
