@@ -27,8 +27,8 @@ from hub.paths.resolve import PATH_MAX, Flavour, PathError
 
 _WEIGHT = 128  # so many characters count as one more reading
 _RUN_INSIDE = re.compile(
-    r"(?!(?:sudo )?(?:[\w./]*/)?(?:docker|podman|nerdctl|kubectl|ssh|scp|sftp|rsync|adb"
-    r"|push|pull)\b)[\w./][\w./:=@,%+ -]*",
+    r"(?!(?:(?:sudo|env|time)(?: -[\w-]+)* )?(?:[\w.-]+@|(?:[\w./]*/)?(?:docker|podman|nerdctl|oc"
+    r"|kubectl|helm|ssh|scp|sftp|rsync|adb|push|pull)(?:[.-]\w+)?(?: |$)))[\w./][\w./:=@,%+ -]*",
     re.ASCII,
 )
 """Plain words that are no command for what leads to the container, and no options of it."""

@@ -39,8 +39,8 @@ IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
 _TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
 _THIS_MACHINE = re.compile(
-    r"\s*(?:\w+://)?(?:[\w.-]+@)?(?:\.|local|localhost(?:\.localdomain)?|ip6-localhost"
-    r"|127(?:\.\d+){1,3}|\[?::(?:ffff:127[\d.]+|1)\]?|0(?:\.0\.0\.0)?)\.?(?::\d+)?/?\s*",
+    r"\s*(?:\S*[,;]\s*)?(?:\w+://)?(?:[\w.-]+@)?(?:\.|local|localhost(?:\.localdomain)?|ip6-localhost"
+    r"|127(?:\.\d+){1,3}|\[?::(?:ffff:127[\d.]+|1)\]?|0(?:\.0\.0\.0)?)\.?(?::\d+)?/?\s*(?:[,;][\s\S]*)?",
     re.IGNORECASE,
 )
 _MOST = 64  # texts of a call that may be hosts

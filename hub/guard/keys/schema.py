@@ -187,7 +187,7 @@ class _Compiler:
             force_setattr(node, "extra", _DATA)
             # A text in a list may name a file: `helm --values x.yaml`.
             in_files = joined(key) in vocabulary.MAY_LIST_FILES
-            if not in_files and (key != "values" or "helm" not in words_of(self._tool)):
+            if not in_files and (joined(key) != "value" or "helm" not in words_of(self._tool)):
                 force_setattr(node, "items", _DATA)
             return
         members, items, extra = _parts(variants)

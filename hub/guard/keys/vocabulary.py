@@ -133,7 +133,7 @@ GOES_ELSEWHERE = _table(
     "sheet sheet_name spreadsheet_id | value data row cell table_data",
     "name title | sheet spreadsheet | value data row",
     "row col table_data | table | value data row cell table_data",
-    "| csv | write append create save | data row",
+    "| csv | write append save | data row",
     "index | search query elasticsearch opensearch es | body query_body",
     "function_name | lambda serverless aws sam | payload event event_data",
     "resource_name | lambda serverless sam | payload event event_data",

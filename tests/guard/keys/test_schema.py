@@ -1077,6 +1077,8 @@ def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere:
         ({"host": "."}, {}, False),
         ({"connection": "local"}, {}, False),
         ({"hosts": ["web1", "localhost"]}, {}, False),
+        ({"hosts": "web1,localhost"}, {}, False),
+        ({"hosts": "localhost, web1"}, {}, False),
         ({"target": {"host": "localhost"}}, {}, False),
         ({}, {"host": "localhost"}, False),
         ({}, {"hosts": ["localhost"]}, False),
@@ -1158,7 +1160,7 @@ def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind:
 
 def test_the_cells_of_a_table_are_no_files() -> None:
     rows: Json = {"properties": {"path": _TEXT, "data": {"type": "array", "items": _TEXTS}}}
-    for tool in ("write_csv", "write", "merge_csv", "read_csv"):
+    for tool in ("write_csv", "write", "merge_csv", "read_csv", "create_csv"):
         kind = Kind.PAYLOAD if tool == "write_csv" else Kind.NEUTRAL
         node = compile_schema(rows, {}, tool=tool)
         assert node.member("data").element().element().kind is kind
