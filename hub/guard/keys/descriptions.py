@@ -165,8 +165,8 @@ SAYS_CODE = _says(
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
     r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b)"
-    r"|(?:(?:the|a|full|complete|new|raw|module's) )*(?:(?:vba|gdscript|glsl|hlsl) source|"
-    rf"{_LANGUAGE} (?:statements?|snippet|code))(?=\s?[.,;:(\n]| (?:for|as)\b))"
+    r"|(?:(?:the|a|full|complete|new|raw|module's) )*(?:(?:vba|gdscript|glsl|hlsl) source"
+    rf"(?: to \w+)?|{_LANGUAGE} (?:statements?|snippet|code))(?=\s?[.,;:(\n]| (?:for|as)\b))"
     r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
 )
 SAYS_LINES_OF_CODE = _says(

@@ -40,6 +40,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("value", {"description": "Value to fill; give files as a name"}, Kind.NEUTRAL),
         ("value", {"description": "Text to input into the shell"}, Kind.NEUTRAL),
         ("source", {"description": "LaTeX source to compile"}, Kind.WEAK),
+        ("source", {"description": "The VBA source to check."}, Kind.PAYLOAD),
         ("source", {"description": "SQL source to read from"}, Kind.WEAK),
         ("project", {"description": "Python code of the project to check"}, Kind.WEAK),
         ("condition", {}, Kind.NEUTRAL),
