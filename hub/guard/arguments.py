@@ -176,7 +176,7 @@ def _walk_members(value: JsonObject, node: ArgumentNode, at: _Place, found: _Fou
         if inner is None:
             inner = _undeclared(key, node, at, found)
         elif inner.varies:
-            inner = inner.in_call(member, value)
+            inner = inner.in_call(member, value, found.arguments)
         kind, whole = inner.kind, False
         if (at.inherited is not _NEUTRAL and not inner.declared) or key in apart:
             kind, whole = _kind_in(value, key, inner, at, found)

@@ -29,9 +29,11 @@ from hub.values import Call, Json, JsonObject
 
 _WEIGHT = 128  # so many characters count as one more reading
 _RUN_INSIDE = re.compile(
-    r"(?!(?:sudo )?(?:docker|podman|nerdctl|kubectl)\b)[\w./][\w./:=@,%+ -]*", re.ASCII
+    r"(?!(?:(?:sudo|env|time)(?: -[\w-]+)* )?(?:[\w.-]+@|(?:[\w./]*/)?(?:docker|podman|nerdctl|oc"
+    r"|kubectl|helm|ssh|scp|sftp|rsync|adb|push|pull)(?:[.-]\w+)?(?: |$)))[\w./][\w./:=@,%+ -]*",
+    re.ASCII,
 )
-"""Plain words that are no command for what starts the container, and no options of it."""
+"""Plain words that are no command for what leads to the container, and no options of it."""
 _QUOTING = re.compile(r"['\"\\]")
 _FIRST_REMARKS = re.compile(
     # Not `#!/bin/cat x`; and a terminal, or what splits lines, may end one in other ways.

@@ -580,6 +580,7 @@ def test_a_variable_for_the_host_of_a_url_is_no_path() -> None:
         ("/url", "virtual", value),
         ("/x", "neutral", value),
     ]
+    assert found({"link": value}, {"properties": {"link": {}}}) == [("/link", "neutral", value)]
     assert found({"url": "/home/{{x}}"}, schema) == [("/url", "neutral", "/home/{{x}}")]
 
 

@@ -144,12 +144,14 @@ SAYS_COMMAND = _says(
     r"|program to run with (?:its )?arg|(?:test|build|lint) command(?=[.,;:\n]))"
 )
 SAYS_RUN_ELSEWHERE = _says(
-    r"(?!.*\b(?:local\w*|if|or|unless|this machine|(?<!remote )host)\b)(?:.*(?:"
-    r"\b(?:in|inside|within|on) (?:(?:the|a|an|this|each) )?(?:(?:running|target|connected) )?"
-    r"(?:(?:remote )?(?:container|pod|device|emulator)|remote (?:server|host|machine|system))\b"
-    r"|\b(?:in|inside|via) '?adb shell\b)|(?:the )?(?:container|adb shell) command\b)"
+    r"(?!.*\b(?:local\w*|if|or|unless|this|(?<!remote )host)\b)(?:[^.;]*\b(?:run|execute)d? "
+    r"(?:in|inside|within|on|via) (?:(?:the|a|an|each|running|target) ){0,2}(?:container|pod"
+    r"|emulator|(?:connected|android|mobile) device|'?adb shell|remote (?:container|pod|device"
+    r"|server|host|machine|system))\b|(?:the )?(?:container|adb shell) command\b)"
 )
 """A command is run there, and nothing is said of this machine."""
+SAYS_THIS_MACHINE = _says(r"\blocalhost\b|\b127\.0\.|\blocally\b|\bthis (?:machine|computer)\b")
+"""In what is said beside a command: a host may be this one."""
 _LANGUAGE = (
     r"(?:vba|gdscript|javascript|typescript|python|sql|lua|ruby|groovy|julia|matlab|glsl|hlsl"
     r"|openscad|latex|c#|c\+\+)"
@@ -157,13 +159,14 @@ _LANGUAGE = (
 SAYS_CODE = _says(
     r"^(?:the )?(?:text |new )?(?:value|text|option)(?: or label)?(?: of the option)?"
     r" to (?:fill|type|enter|select|input)\b"
+    r"(?!.*\b(?:files?|upload\w*|shell|terminal|process|console)\b)"
     r"|^(?:the |an? )?(?:(?!file|folder|dir|path)[\w#+./-]+ )?(?:source )?"
     r"(?:code|javascript (?:function|expression)) to (?:be )?(?:run|execute|evaluate|inject)"
     r"|^(?:with |sql )?(?:where|when|check|using|having|returning|sql|cron) (?:clause|expression)\b"
     r"|^(?:(?:(?:the )?(?:raw |http )?(?:request|response)(?:'s)? body|data to \w+ in the body)\b"
     r"|(?:the )?(?:\w+ )?(?:source code|\w+ syntax)(?=\s?[.,;:(\n]| (?:of|for|as)\b)"
-    rf"|(?:(?:the|a|full|complete|new|raw|module's) )*{_LANGUAGE}"
-    r" (?:source|statements?|snippet|code)(?=\s?[.,;:(\n]| (?:of|for|as|to)\b))"
+    r"|(?:(?:the|a|full|complete|new|raw|module's) )*(?:(?:vba|gdscript|glsl|hlsl) source"
+    rf"(?: to \w+)?|{_LANGUAGE} (?:statements?|snippet|code))(?=\s?[.,;:(\n]| (?:for|as)\b))"
     r"(?!.*(?:\b(?:file|path|director|folder)|(?<!\w)@))"
 )
 SAYS_LINES_OF_CODE = _says(

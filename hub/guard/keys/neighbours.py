@@ -32,7 +32,7 @@ _HTTP = re.compile(r"\b(?:GET|HTTP)\b")
 _METHODS = ("method", "http_method", "httpMethod")
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
 _K8S = re.compile("k8s", re.IGNORECASE)
-_CONTAINER = re.compile("container|pod")
+_UNNAMED = re.compile("container|pod|host|server|machine")
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -46,8 +46,9 @@ def told_by_its_name(
 
     Those that are `sent` elsewhere are run there, if they are commands.
     """
-    is_of_text = last_word(tool) in {"text", "code", "content", "line"}
+    is_of_text = last_word(tool) in {"text", "code", "content"}
     seeks = is_of_text and has_word(vocabulary.FINDING_WORDS, tool)
+    seeks = seeks or {"extract", "line"}.issubset(joined(tool).split("_"))
     seeks = seeks or has_word(vocabulary.GREPPING_WORDS, tool)
     seeks = seeks or not vocabulary.FILE_PATTERNS.isdisjoint(map(joined, nodes))
     known = _looking_for_its_pattern(nodes) if seeks else dict[str, ArgumentNode]()
@@ -61,7 +62,7 @@ def told_by_its_name(
         elif node.kind is Kind.COMMAND:
             is_sent = key in sent or descriptions.SAYS_RUN_ELSEWHERE.match(described)
             is_read = is_run or _names_shell(f"{key} {described}")
-            if is_sent and not is_run:
+            if is_sent and not is_run and not _may_be_here(schemas):
                 known[key] = replace(node, why=IN_CONTAINER, varies=True)
             elif is_read and not takes_arguments(key):
                 known[key] = replace(node, why=FOR_SHELL)
@@ -69,6 +70,13 @@ def told_by_its_name(
             told = _told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
     return known
+
+
+def _may_be_here(schemas: Mapping[str, list[JsonObject]]) -> bool:
+    """Return whether a command may be run here: by a switch, or a host's default or choice."""
+    hosts = (said_of(of) for key, of in schemas.items() if _UNNAMED.search(joined(key)))
+    is_switched = any(last_word(key) in {"local", "locally", "remote", "ssh"} for key in schemas)
+    return is_switched or any(map(descriptions.SAYS_THIS_MACHINE.search, hosts))
 
 
 def _of_kind(node: ArgumentNode, kind: Kind, why: str) -> ArgumentNode:
@@ -158,7 +166,9 @@ def _told_by_others(
     """
     last, of_tool = last_word(key), words_of(tool)
     of_request = key == "path" and not beside.isdisjoint({"cookie", "request"})
-    of_scene = "godot" in of_tool and words_of(key)[-2:] in (["node", "path"], ["root", "path"])
+    is_node = words_of(key)[-2:] == ["node", "path"]
+    is_node = is_node or (key == "root_path" and "scene root" in described)
+    of_scene = is_node and "godot" in of_tool
     if kind is Kind.PATH and (of_request or of_scene):
         is_here = any(map(_says_here, (described, " ".join(of_tool))))
         return None if is_here else (Kind.VIRTUAL, "the path of a cookie, a request or a node")
@@ -210,8 +220,8 @@ def sent_elsewhere(
     named = [(joined(key), key in required) for key in members]
     outer = [(joined(key), must) for key, must in around.items()]
     outer = [(key, must) for key, must in outer if key not in vocabulary.SPEAK_BESIDE]
-    # A container that need not be named may be this machine.
-    spoken = {key for key, must in (*named, *outer) if must or not _CONTAINER.match(key)}
+    # Where no container or host need be named, it may be this machine.
+    spoken = {key for key, must in (*named, *outer) if must or not _UNNAMED.match(key)}
     spoken |= {"http_method"} if _is_http(members) else set()
     sent = set[str]()
     for of, *tools, keys in vocabulary.GOES_ELSEWHERE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -38,9 +39,11 @@ IN_A_LANGUAGE = "code that is run in the language that the call names"
 """Why the kind of a script depends on what the call says beside it: see `kind_of_script`."""
 _TEMPLATE = re.compile(r"\{\{\s*[\w.-]+\s*\}\}/")
 _THIS_MACHINE = re.compile(
-    r"(?:[\w.-]+@)?(?:localhost|127(?:\.\d+){1,3}|\[?::1\]?|0(?:\.0\.0\.0)?)(?::\d+)?",
+    r"\s*(?:\S*[,;]\s*)?(?:\w+://)?(?:[\w.-]+@)?(?:\.|local|localhost(?:\.localdomain)?|ip6-localhost"
+    r"|127(?:\.\d+){1,3}|\[?::(?:ffff:127[\d.]+|1)\]?|0(?:\.0\.0\.0)?)\.?(?::\d+)?/?\s*(?:[,;][\s\S]*)?",
     re.IGNORECASE,
 )
+_MOST = 64  # texts of a call that may be hosts
 _FILES = re.compile(r"(?:Make|Docker|Gem|Proc|Jenkins|Vagrant|Rake|Brew|Just|Pod|Pip|Fast)file")
 _LANGUAGES = ("interpreter", "language", "languageId", "language_id", "lang", "runtime")
 _OF_SHELLS = re.compile(
@@ -102,19 +105,18 @@ class ArgumentNode(Struct, frozen=True):
         named = node_of_key(key[-LONGEST_KEY:])
         return self.tree and not named.label and named.kind is not Kind.PAYLOAD
 
-    def in_call(self, value: Json, beside: JsonObject) -> ArgumentNode:
+    def in_call(self, value: Json, beside: JsonObject, arguments: JsonObject) -> ArgumentNode:
         """Return the node of a `value` that `varies`.
 
         What a program looks for is a pattern if it looks like an option, or a list with one. A
-        command for another machine is one for this machine if a text `beside` it names this one. A
-        URL may start with a variable for its host: `{{base}}/home`.
+        command for another machine is one for this machine if a text of the call names this one:
+        `beside` it, or among the `arguments`. A URL may start with a variable: `{{base}}/home`.
         """
         if self.kind is Kind.NEUTRAL:
             is_url = isinstance(value, str) and _TEMPLATE.match(value)
             return replace(self, kind=Kind.VIRTUAL) if is_url else self
         if self.why is IN_CONTAINER:
-            texts = (text for text in beside.values() if isinstance(text, str))
-            is_here = any(map(_THIS_MACHINE.fullmatch, texts))
+            is_here = _names_this_machine(beside) or _names_this_machine(arguments)
             return replace(self, why=_NAMED_HERE) if is_here else self
         texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
@@ -126,6 +128,17 @@ class ArgumentNode(Struct, frozen=True):
 
 
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
+
+
+def _names_this_machine(arguments: JsonObject) -> bool:
+    """Return whether a text, also in a list or an object, is `localhost`, or one of too many."""
+    # Variables for a program are no hosts.
+    given = [one for key, one in islice(arguments.items(), _MOST) if key[:3].lower() != "env"]
+    inner = [one for one in given if isinstance(one, list | dict)]
+    parts = [given, *(one.values() if isinstance(one, dict) else one for one in inner)]
+    texts = (one for part in parts for one in part if isinstance(one, str))
+    is_long = len(arguments) + sum(map(len, inner)) > _MOST
+    return is_long or any(map(_THIS_MACHINE.fullmatch, texts))
 
 
 _RUN_IN_CONTAINER = ArgumentNode(Kind.COMMAND, IN_CONTAINER, declared=True)

@@ -27,7 +27,7 @@ from hub.guard.keys.key_words import (
     is_tree,
     joined,
     kind_of_key,
-    takes_url,
+    last_word,
     words_of,
 )
 from hub.guard.keys.neighbours import (
@@ -173,7 +173,7 @@ class _Compiler:
                 label=is_label(key[-LONGEST_KEY:]) and not may_be_path,
                 named_by_path=self._is_named_by_path(variants),
                 tree=is_tree(key[-LONGEST_KEY:]),
-                varies=kind is Kind.NEUTRAL and takes_url(key),
+                varies=kind is Kind.NEUTRAL and last_word(key[-LONGEST_KEY:]) in {"url", "uri"},
                 counts=types_of(variants) in _TEXTS_AND_NUMBERS and not is_plural(key),
             )
             self._nodes[key, around, said] = node
@@ -187,7 +187,7 @@ class _Compiler:
             force_setattr(node, "extra", _DATA)
             # A text in a list may name a file: `helm --values x.yaml`.
             in_files = joined(key) in vocabulary.MAY_LIST_FILES
-            if not in_files and (key != "values" or "helm" not in words_of(self._tool)):
+            if not in_files and (joined(key) != "value" or "helm" not in words_of(self._tool)):
                 force_setattr(node, "items", _DATA)
             return
         members, items, extra = _parts(variants)

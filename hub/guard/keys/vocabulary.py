@@ -85,7 +85,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase element condition"
+    " password passphrase element"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 OUTPUT_WORDS = _words("output out dest destination save export")
@@ -114,11 +114,13 @@ GOES_ELSEWHERE = _table(
     " | command cmd entrypoint env environment env_var",
     "container container_id container_name pod pod_name | exec execute run | command cmd",
     "service service_name | compose | exec run | command cmd",
-    "| ssh remote | exec execute run command | command cmd",
+    "| ssh | exec execute run command | command cmd",
+    "host host_name server server_name machine | remote | exec execute run command | command cmd",
     "| adb | shell | command cmd",
     "| playbook ansible | extra_var",
     "url uri endpoint http_method | body header",
-    "| http https rest webhook api | request call send invoke post put patch | body",
+    "| http https rest webhook | request call send invoke post put patch | body",
+    "| api | post put patch | body",
     "url uri | http https request fetch rest webhook post put patch api"
     " | json data payload param query",
     "sql statement cypher | param parameter binding binds value arg",
@@ -131,7 +133,7 @@ GOES_ELSEWHERE = _table(
     "sheet sheet_name spreadsheet_id | value data row cell table_data",
     "name title | sheet spreadsheet | value data row",
     "row col table_data | table | value data row cell table_data",
-    "| csv | data row",
+    "| csv | write append save | data row",
     "index | search query elasticsearch opensearch es | body query_body",
     "function_name | lambda serverless aws sam | payload event event_data",
     "resource_name | lambda serverless sam | payload event event_data",
@@ -146,20 +148,21 @@ SPEAK_BESIDE = _words("query sheet index name title row col")
 KEPT_ELSEWHERE = _table(
     "redis hset hget hgetall lpush rpush sadd zadd xadd | key name field value member channel",
     "mqtt ros kafka | topic topics topic_name topicName payload",
+    "breakpoint | condition",
 )
 """In a tool's name or a text's description, and what then names nothing on this machine."""
 SHELLS = _words("bash zsh")
 """In a command's description or in the name of it or its tool: such a shell reads the command."""
 FILE_PATTERNS = _words("glob file_glob file_pattern include_pattern file_mask")
 """Beside one of these a `pattern` is a text, and no glob."""
-HOSTING_WORDS = _words("compose host build")
+HOSTING_WORDS = _words("compose host build local git upload download")
 """With these words in its name, a tool may use those on this machine."""
 GREPPING_WORDS = _words("grep ripgrep rg")
 """In a tool's name: its `pattern` is a text, and no glob."""
 SOUGHT = _words("pattern regex query")
 """Arguments of such a tool that hold what it looks for."""
-FINDING_WORDS = _words("search find extract")
-"""The same before the last word `text`, `lines` or the like, as in `search_file_content`."""
+FINDING_WORDS = _words("search find")
+"""The same before the last word `text`, `code` or `content`, as in `search_file_content`."""
 FILLERS = _words("list array set value val str string param parameter item entry collection input")
 """After the word that matters these say nothing, as in `file_list`, `path_param`."""
 LOCATOR_WORDS = _words("url uri link connection conn dsn address")

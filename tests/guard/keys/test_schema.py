@@ -37,7 +37,14 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("source", {"description": "Python code to run, or a file"}, Kind.WEAK),
         ("source", {"description": "Folder with Python code to check"}, Kind.WEAK),
         ("source", {"description": "Python source file"}, Kind.WEAK),
-        ("condition", {}, Kind.PAYLOAD),
+        ("value", {"description": "Value to fill; give files as a name"}, Kind.NEUTRAL),
+        ("value", {"description": "Text to input into the shell"}, Kind.NEUTRAL),
+        ("source", {"description": "LaTeX source to compile"}, Kind.WEAK),
+        ("source", {"description": "The VBA source to check."}, Kind.PAYLOAD),
+        ("source", {"description": "SQL source to read from"}, Kind.WEAK),
+        ("project", {"description": "Python code of the project to check"}, Kind.WEAK),
+        ("condition", {}, Kind.NEUTRAL),
+        ("condition", {"description": "Command to run until it succeeds"}, Kind.COMMAND),
         ("condition", {"description": "Path to the file with the condition"}, Kind.PATH),
         ("text", {"description": "Text to send to the running process"}, Kind.NEUTRAL),
         ("text", {"description": "Text to send to the user"}, Kind.PAYLOAD),
@@ -853,6 +860,8 @@ _FLAG: JsonObject = {"type": "boolean"}
         ("grep", _TEXT, {"query": _TEXT}, Kind.GLOB),
         ("extract_lines", _TEXT, {}, Kind.PAYLOAD),
         ("extract_files", _TEXT, {}, Kind.GLOB),
+        ("extract_text", _TEXT, {}, Kind.GLOB),
+        ("find_lines", _TEXT, {}, Kind.GLOB),
         ("search_files", _TEXT, {}, Kind.GLOB),
         ("find_code_files", _TEXT, {}, Kind.GLOB),
         ("text", _TEXT, {}, Kind.GLOB),
@@ -1023,7 +1032,9 @@ def test_a_command_in_an_object_of_this_machine_is_not_for_the_container() -> No
     ("tool", "described", "elsewhere"),
     [
         ("ssh_exec", "Command to run", True),
-        ("run_remote_command", "", True),
+        ("run_remote_command", "", False),
+        ("run_ssh_or_local_command", "", False),
+        ("run_git_over_ssh", "", False),
         ("adb_shell", "", True),
         ("adb_push", "", False),
         ("ssh_copy", "", False),
@@ -1038,6 +1049,10 @@ def test_a_command_in_an_object_of_this_machine_is_not_for_the_container() -> No
         ("run", "Local command to run on the device", False),
         ("run", "Command to run on the host of the container", False),
         ("run", "Command to run", False),
+        ("run", "Command to run on the device", False),
+        ("run", "Command to run in this container", False),
+        ("run", "Command to run before files are copied in the container", False),
+        ("run", "Shell command. Its output is shown on the emulator", False),
         ("run_bash", "Command to run in the container", False),
     ],
 )
@@ -1046,9 +1061,66 @@ def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere:
     node = compile_schema(schema, {}, tool=tool).member("command")
     assert node.kind is Kind.COMMAND
     assert (node.why == IN_CONTAINER) is elsewhere
-    for host in ("localhost", "root@127.0.0.1", "[::1]:22"):
-        assert node.in_call("ls", {"host": host}).why != IN_CONTAINER
-    assert node.in_call("ls", {"host": "web1", "port": 22}) == node
+
+
+@pytest.mark.parametrize(
+    ("beside", "arguments", "elsewhere"),
+    [
+        ({"host": "web1", "port": 22}, {}, True),
+        ({"host": "local.example", "x": ["web1", 5]}, {"x": {"host": "web1"}}, True),
+        ({"host": None, "env": {"DATABASE": "localhost"}}, {}, True),
+        ({"host": "localhost"}, {}, False),
+        ({"host": "root@127.0.0.1"}, {}, False),
+        ({"host": "[::1]:22"}, {}, False),
+        ({"host": "::ffff:127.0.0.1"}, {}, False),
+        ({"host": "ssh://LOCALHOST./"}, {}, False),
+        ({"host": " localhost "}, {}, False),
+        ({"host": "."}, {}, False),
+        ({"connection": "local"}, {}, False),
+        ({"hosts": ["web1", "localhost"]}, {}, False),
+        ({"hosts": "web1,localhost"}, {}, False),
+        ({"hosts": "localhost, web1"}, {}, False),
+        ({"target": {"host": "localhost"}}, {}, False),
+        ({}, {"host": "localhost"}, False),
+        ({}, {"hosts": ["localhost"]}, False),
+        ({"hosts": ["web1"] * 100}, {}, False),
+        ({**{f"env{n}": "" for n in range(70)}, "host": "localhost"}, {}, False),
+        ({f"host{n}": "web1" for n in range(70)}, {}, False),
+    ],
+)
+def test_a_command_for_a_machine_that_is_this_one_is_run_here(
+    beside: JsonObject, arguments: JsonObject, *, elsewhere: bool
+) -> None:
+    schema: Json = {"properties": {"command": _TEXT}}
+    node = compile_schema(schema, {}, tool="ssh_exec").member("command")
+    assert (node.in_call("ls", beside, arguments).why == IN_CONTAINER) is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("host", "required", "elsewhere"),
+    [
+        (_TEXT, ["host"], True),
+        (_TEXT, [], False),
+        ({**_TEXT, "default": "localhost"}, ["host"], False),
+        ({**_TEXT, "enum": ["web1", "localhost"]}, ["host"], False),
+        ({**_TEXT, "description": "Host; it runs locally if empty"}, ["host"], False),
+    ],
+)
+def test_a_remote_command_may_be_for_this_machine(
+    host: Json, required: list[Json], *, elsewhere: bool
+) -> None:
+    schema: Json = {"properties": {"command": _TEXT, "host": host}, "required": required}
+    node = compile_schema(schema, {}, tool="run_remote_command").member("command")
+    assert (node.why == IN_CONTAINER) is elsewhere
+
+
+@pytest.mark.parametrize(
+    ("switch", "elsewhere"), [("local", False), ("use_ssh", False), ("localPath", True)]
+)
+def test_a_switch_may_say_that_a_command_is_run_here(switch: str, *, elsewhere: bool) -> None:
+    schema: Json = {"properties": {"command": _TEXT, switch: _TEXT}}
+    node = compile_schema(schema, {}, tool="ssh_exec").member("command")
+    assert (node.why == IN_CONTAINER) is elsewhere
 
 
 @pytest.mark.parametrize(
@@ -1058,6 +1130,8 @@ def test_a_command_may_be_run_elsewhere(tool: str, described: str, *, elsewhere:
         ("request", {"path": _TEXT, "method": _TEXT}, Kind.PATH),
         ("post_api", {"path": _TEXT}, Kind.PAYLOAD),
         ("update_api_comment", {"path": _TEXT}, Kind.PATH),
+        ("call_chat_api", {"method": _TEXT}, Kind.PATH),
+        ("api_upload_post", {"path": _TEXT}, Kind.PATH),
     ],
 )
 def test_the_body_of_a_request_goes_to_its_server(
@@ -1074,6 +1148,8 @@ def test_the_body_of_a_request_goes_to_its_server(
         ("godot_find", "root_path", "Path to search root (defaults to scene root)", Kind.VIRTUAL),
         ("godot_scene", "scene_path", "Path to the scene", Kind.PATH),
         ("godot_run", "root_path", "Local folder of the project", Kind.PATH),
+        ("godot_run", "root_path", "", Kind.PATH),
+        ("godot_run", "project_root_path", "", Kind.PATH),
         ("godot_run", "node_path", "Path of the file with the node", Kind.PATH),
         ("set_up", "node_path", "", Kind.PATH),
     ],
@@ -1085,7 +1161,8 @@ def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind:
 
 def test_the_cells_of_a_table_are_no_files() -> None:
     rows: Json = {"properties": {"path": _TEXT, "data": {"type": "array", "items": _TEXTS}}}
-    for tool, kind in (("write_csv", Kind.PAYLOAD), ("write", Kind.NEUTRAL)):
+    for tool in ("write_csv", "write", "merge_csv", "read_csv", "create_csv"):
+        kind = Kind.PAYLOAD if tool == "write_csv" else Kind.NEUTRAL
         node = compile_schema(rows, {}, tool=tool)
         assert node.member("data").element().element().kind is kind
         assert node.member("path").kind is Kind.PATH
