@@ -96,7 +96,7 @@ def from_entered_folders(
     values = folders_given(command, commands, env)
     documents = parsed(command, remarks=True).documents
     ways = (
-        _Walk(commands, {**values}, (enters, makes, finds), is_careful=how) for how in (False, True)
+        _Walk(commands, values, (enters, makes, finds), is_careful=how) for how in (False, True)
     )
     found = (way.climbs(words[0], partial(climbs_in_code, command, documents)) for way in ways)
     for start, folder in sorted(next((one for one in found if one is not None), None) or [])[::-1]:
@@ -141,7 +141,7 @@ class _Walk:
         *,
         is_careful: bool,
     ) -> None:
-        self._commands, self._values = commands, values
+        self._commands, self._values, self._given = commands, {**values}, values
         self._enters, self._makes, self._finds = disk
         self._made: dict[str, int] = {}
         self._is_careful = is_careful
@@ -236,10 +236,12 @@ class _Walk:
     def _find(self, name: str) -> None:
         """Note what the wildcards stand for that a variable of a loop is given."""
         *around, loop = self._open
+        values = self._given.get(name, [])
         if len(loop.entry) == 1 and LOOPS.isdisjoint(one.word for one in around):
-            at, values = next(iter(loop.entry)), self._values.get(name, ())
+            at = next(iter(loop.entry))
             found = (self._finds(at, one) if "*" in one else [one] for one in values)
-            self._values[name] = list(chain.from_iterable(found))
+            values = list(chain.from_iterable(found))
+        self._values[name] = values  # not those of a loop before, which may start elsewhere
 
     def _turn(self, word: str) -> None:
         """Go on with the next branch of a command: behind `then`, `elif`, `else` or `do`."""

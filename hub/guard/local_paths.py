@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from hub.guard.containment import DRIVE, OUTSIDE, PathTracer
 from hub.guard.entered_folders import from_entered_folders
 from hub.guard.keys.vocabulary import Kind
+from hub.guard.text.assignments import FOLDER
 from hub.guard.text.commands import is_installed, makes_links
 from hub.guard.text.expansion import VARIABLE, alternatives, plainly, with_sequences
 from hub.guard.text.prose import is_prose
@@ -65,10 +66,10 @@ _MOVES_FOUND = re.compile(
 """The same of what is found."""
 _NEXT_COMMAND = re.compile(r"(?<!\\)[;&|\n)]+\s*\w")
 _MOVED_INTO = re.compile(
-    r"(?:\A|&& *|; *)(?:cp|mv)(?: -[A-Za-z]+)*(?: [\w./*@+-]+)+? ([\w./@+-]+)(?: 2>/dev/null)?"
-    r"(?:\s*(?:&&|\|\||;)\s*[\w-]+(?: [\w.-]+)*)*\s*\Z"
+    r"(?:\A|&& *|; *)(?:cp|mv)(?: -[a-su-zA-SU-Z]+)*(?: [\w./*@+][\w./*@+-]*)+? ([\w./@+-]+)"
+    r"(?: 2>/dev/null)?(?:\s*(?:&&|\|\||;)\s*[\w-]+(?: (?!\.\.)[\w.-]+)*)*\s*\Z"
 )
-"""A folder that something is moved into, if no word behind that leads below a folder."""
+"""A folder that something is moved into, if no word behind that leads below or above a folder."""
 _MOVED_BY_CODE = re.compile(
     r"\b(?:(?:rename\w*|move|replace|link)[\s(]{1,8}"
     r"|Path\((?=['\"][^'\"]{1,512}['\"]\)\.re(?:name|place)\b))"
@@ -158,7 +159,8 @@ class LocalPaths(Struct, frozen=True):
     def _found(self, folder: str, wildcard: str) -> list[str]:
         """Return a folder, and something else, for all that `a/*` or `*/` finds in a folder.
 
-        An empty name if a link is among these, or if there are too many.
+        An empty name if a link is among these, or a name that `cd $x` takes otherwise, such as
+        that of two words, or if there are too many.
         """
         above, _, _ = wildcard.rstrip("/").rpartition("/")
         folders, others = list[str](), list[str]()
@@ -168,7 +170,8 @@ class LocalPaths(Struct, frozen=True):
             for name in names[: _MOST_SEEN + 1]:
                 found = self.tracer.folders_at(name, around)
                 (folders if found else others).append(f"{above}/{name}".lstrip("/"))
-                if (found and found != [f"{around[0]}/{name}"]) or len(names) > _MOST_SEEN:
+                is_link = found and found != [f"{around[0]}/{name}"]
+                if is_link or not FOLDER.fullmatch(name) or len(names) > _MOST_SEEN:
                     return [""]
         kept = [one for one in folders if not GONE[ANY - 1].search(one)] or folders
         return [*kept[:1], *(others[:1] if wildcard[-1] != "/" else ())]

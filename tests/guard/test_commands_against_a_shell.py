@@ -415,6 +415,23 @@ READING = [
     'IFS=: read -ra P <<< "$HOME"; for p in "${P[@]}"; do cat "$p/secret.txt"; done',
     'for p in "$HOME"; do head $p/*.txt; done',
     "ls -a | python3 -c \"print(*open([*open(0)][1].strip() + '/private/secret.txt'))\"",
+    "X=1 ls -a | xargs grep -rh '' --include=secret.txt",
+    "timeout 5 ls -a | xargs grep -rh '' --include=secret.txt",
+    "sh -c 'ls -a here' | xargs grep -rh '' --include=secret.txt",
+    "X=1 echo __/private/secret.txt | tr _ . | xargs cat",
+    "echo 'echo __/private/secret.txt | tr _ . | xargs cat' | sh",
+    "bash <<< 'cut -c2- <<< xleak | xargs cat'",
+    "dirname $PWD | { read x; cat $x/private/secret.txt; }",
+    "cat $(true; tr _ . <<< __/private/secret.txt)",
+    "for d in $(ls -a here); do echo $d; done; cat $d/private/secret.txt",
+    "(for d in $(ls -a); do echo $d; done; :) | xargs grep -rh '' --include=secret.txt",
+    "for d in */; do :; done; cd in; for d in */; do cd $d && cat ../secret.txt; done",
+    'perl -e \'$x = "a"; open F, "." x 2 . "/private/secret.txt"; print <F>\'',
+    "cd in && python3 -c \"import os; d = os.open('up', 0)"
+    "\nf = os.open('../secret.txt', 0, dir_fd=d)"
+    '\nprint(os.read(f, 99).decode())"',
+    'cd here && python3 -c "f = open; open = lambda x: print('
+    "*f(x + '/' + x + '/private/secret.txt'))\nopen('..')\"",
 ]
 QUOTED = [
     ".''./private/secret.txt",

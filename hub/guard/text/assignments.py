@@ -11,9 +11,9 @@ from math import prod
 from typing import TypeAlias
 
 from hub.guard.budget import TooManyWaysError
+from hub.guard.text.code import told_by
 from hub.guard.text.emptiness import SET_BY_SHELL, SETS_DEFAULT
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
-from hub.guard.text.printed import told_by
 from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
 from hub.guard.text.sure_commands import BEHIND
 

@@ -45,6 +45,12 @@ _CLIMB_IN_CODE = re.compile(
     r"(?=\.\.(?:/[\w./-]*)?\\?['\"][,)])"
 )
 """Where code opens a path that it does nothing else with: `require('../x')`."""
+_STARTS_ELSEWHERE = re.compile(
+    r"chdir|cwd|dir_fd|opener|\bcd\b|(?:sub|child_)process|system|popen|getattr|__|\.name\b"
+    r"|\b(?:open|require|readFileSync)\s*[=:'\"]|(?:\b(?:as|def|for|function)\s|:)\s*(?:open|require"
+    r"|readFileSync)\b|\bsys\.path(?!\.(?:insert|append)\()"
+)
+"""What may open such a path from another folder, or by another function, or get it back."""
 
 _CUTS = re.compile(r"(?:cut -[bc] ?([1-9]\d{0,3})-|tail -c ?\+([1-9]\d{0,3}))")
 _EDIT = re.compile(
@@ -54,7 +60,7 @@ _EDIT = re.compile(
 """A command of `sed` that puts one text in place of another, or signs in place of others."""
 _PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
 _ESCAPED = re.compile(r"\\(.)")
-_RANGE = re.compile(r"([^\\])-(.)")
+_RANGE = re.compile(r"([ -\[\]-~])-([ -~])")
 
 
 def with_folders_of_code(command: str) -> str:
@@ -78,18 +84,24 @@ def constants_in(command: str, texts: Iterable[str]) -> Iterator[str]:
     waiting, found = list(dict.fromkeys(texts)), dict[str, None]()
     for text in waiting:  # grows in the loop
         found |= {"/": None} if _TOP_IN_CODE.search(text.replace("\\", "")) else {}
-        code = _ANY_TEXT.sub(r"'\2'", text) if _MAY_JOIN.search(text) else ""
-        for _ in range(_MOST_FOLDS if code else 0):
-            before, code = code, _with_constants(code, found)
-            for pattern, value_of in _FOLDS:
-                code = pattern.sub(partial(_folded, value_of=value_of, found=found), code)
-            if code == before:
-                break
+        plain = _ANY_TEXT.sub(r"'\2'", text) if _MAY_JOIN.search(text) else ""
+        # Also as it stands, since a name may be that of a variable and of a function.
+        for code in dict.fromkeys((plain, _with_constants(plain, found))) if plain else ():
+            _fold(code, found, fills=code != plain)
         encoded = ((of[1], "hex" in of[0]) for of in _ENCODED.finditer(text))
-        plain = [one for of, is_hex in encoded if (one := decoded(of, is_hex=is_hex))]
-        found |= dict.fromkeys(plain)
-        waiting += plain if len(waiting) < _MOST_DECODED else ()
+        inner = [one for of, is_hex in encoded if (one := decoded(of, is_hex=is_hex))]
+        found |= dict.fromkeys(inner)
+        waiting += inner if len(waiting) < _MOST_DECODED else ()
     yield from filter(None, found)
+
+
+def _fold(code: str, found: dict[str, None], *, fills: bool) -> None:
+    for _ in range(_MOST_FOLDS):
+        before, code = code, _with_constants(code, found) if fills else code
+        for pattern, value_of in _FOLDS:
+            code = pattern.sub(partial(_folded, value_of=value_of, found=found), code)
+        if code == before:
+            break
 
 
 def _with_constants(code: str, found: dict[str, None]) -> str:
@@ -268,6 +280,29 @@ def _edited(text: str, scripts: list[str]) -> str | None:
     return text
 
 
+def told_by(name: str, words: list[str]) -> str | None:
+    """Return what `echo`, `printf` or `printenv` prints; None if that is not known."""
+    if name == "echo" or not words:
+        return " ".join(words)
+    if name == "printenv":
+        return f"${words[0]}"
+    form, *rest = words[0].replace("\\n", "\n"), *words[1:]
+    number = len(_PLACES.findall(form))
+    rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
+    texts = iter(rest)
+    told = _PLACES.sub(lambda of: _cut(next(texts, ""), of), form * rounds)
+    return None if "%" in _PLACES.sub("", form) else told
+
+
+def _cut(text: str, place: re.Match[str]) -> str:
+    """Return what a place in a format takes of a text."""
+    return text[:1] if place[2] == "c" else text[: int(place[1] or 0)] if place[1] else text
+
+
+_PLACES = re.compile(r"%[-+ #0]*\d*(?:\.(\d{1,4}))?([sbqc])")
+_MOST_WORDS = 64
+
+
 def climbs_in_code(
     text: str, documents: Iterable[HereDocument], command: SimpleCommand
 ) -> Iterator[int]:
@@ -276,10 +311,10 @@ def climbs_in_code(
     Only where the code does nothing else with it.
     """
     words = [*dropwhile(lambda word: word.raw in BEHIND, command.given)]
-    if not _RUNS_CODE.match(" ".join(word.raw for word in words)) or "chdir" in text:
+    if not _RUNS_CODE.match(" ".join(word.raw for word in words)):
         return
     spans = [(word.start, word.start + len(word.raw)) for word in words]
     first = command.words[0].start
     spans += ((one.start, one.end) for one in documents if one.owner.words[0].start == first)
-    for span in spans:
+    for span in spans if not any(_STARTS_ELSEWHERE.search(text, *one) for one in spans) else ():
         yield from (opened.end() for opened in _CLIMB_IN_CODE.finditer(text, *span))

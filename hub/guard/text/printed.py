@@ -8,7 +8,7 @@ from functools import partial
 from itertools import dropwhile
 from posixpath import normpath
 
-from hub.guard.text.code import changed_by, run_by_code
+from hub.guard.text.code import changed_by, run_by_code, told_by
 from hub.guard.text.emptiness import NAME_OF_ROOT, UNSURE
 from hub.guard.text.shell import CommandWord, Script, SimpleCommand, parsed
 
@@ -50,13 +50,16 @@ _OPENS_PRINTED = re.compile(
 )
 """What may open the words of a text, or run it."""
 _ONLY_PRINTS = re.compile(
-    r"[;\n]\s*do\s+(?:echo|printf) [^;|&<>`()\n*?\[{~]{0,512}[;\n]\s*done\s*(?:\Z|&&|[;\n]\s*\w)"
+    r"[;\n]\s*do\s+(?:echo|printf(?! -v)) [^;|&<>`()\n*?\[{~]{0,512}[;\n]\s*done\s*"
+    r"(?:\Z|(?:&&|[;\n])(?:(?!\b(?:done|fi|esac|xargs)\b)[^$`|<>(){}'\"\\])*\Z)"
 )
-"""The rest of a loop that opens nothing: `while read x; do echo "$x"; done`."""
+"""The rest of a loop that opens nothing, and whose output and variable nothing uses."""
 _PRINTS_FOLDERS = re.compile(
-    r"ls(?: -\S+| [\w./-]+)*? (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z"
+    r"(?:(?:[a-z]*sh|eval) (?:.*[\s;&|(])?)?ls(?: -\S+| [\w./][\w./-]*)*?"
+    r" (?:-[a-zA-Z]*[af][a-zA-Z]*|--all)(?!\S)|(?:print)?env\Z",
+    re.DOTALL,
 )
-"""Prints `..`, or the variable `HOME` with the others."""
+"""Prints `..`, perhaps in another shell, or the variable `HOME` with the others."""
 _DATE = re.compile(r"date(?!.*%\W*[nt])(?: -u)?(?: \+[%\w:-]+)?", re.ASCII)
 _SCRIPT = frozenset({"$0", "${0}", "$BASH_SOURCE", "${BASH_SOURCE}", "${BASH_SOURCE[0]}"})
 _HELD = re.compile(r"\b(\w+)=([\"']?)((?:\$\w+|\$\{\w+\})?[\w./~-]*+)\2(?=[\s;&|)]|\Z)", re.ASCII)
@@ -88,7 +91,12 @@ _SUBSTITUTES = re.compile(
     r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
 )
 _ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
-_BEFORE_PROGRAM = frozenset({"{", "!", "do", "then", "else", "command", "builtin", "time"})
+_BEFORE_PROGRAM = re.compile(
+    r"[{!]|if|while|until|do|then|else|command|builtin|exec|coproc|time|timeout|nohup|nice|sudo|env"
+    r"|\w+=.*|-\w+|\d+[smhd]?",
+    re.DOTALL,
+)
+"""A word before that of the program, as in `X=1 timeout 5 ls`; options of such words, too."""
 
 
 def with_printed(command: str) -> str:
@@ -130,9 +138,12 @@ def _in_place(substitution: re.Match[str], held: Mapping[str, str]) -> str:
     goes_on = _GOES_ON.match(substitution.string, substitution.end()) is not None
     is_found = UNSURE in printed and printed != NAME_OF_ROOT
     may_fail = is_found or _MAY_FAIL.match(substitution[0]) is not None
-    climbs = normpath(printed.replace("$PWD", ".")).startswith("..")
     # If nothing is printed, what follows is a path of its own.
-    return substitution[0] if goes_on and may_fail and not climbs else printed
+    return substitution[0] if goes_on and may_fail and not _is_above(printed) else printed
+
+
+def _is_above(printed: str) -> bool:
+    return normpath(printed.replace("$PWD", ".")).startswith("..")
 
 
 def _printed(command: str, held: Mapping[str, str]) -> str | None:
@@ -141,7 +152,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
         return None
     ways, here, behind_cd = list[str | None](), "$PWD", False
     for one in parsed(command).commands:
-        words = [word.text for word in one.given]
+        words = _behind_prefixes(one, "")
         is_next = one.before == "|" if ways else not one.before or behind_cd
         if _writes(one) or not words or not (is_next or one.before == "||"):
             return None
@@ -193,7 +204,9 @@ def _output(
         case "pwd", []:
             known = here
         case "ls", _:
-            known = ". .." if _PRINTS_FOLDERS.match(line) and "l" not in given[0] else None
+            known = (
+                ". .." if _PRINTS_FOLDERS.match(line[:_LONGEST]) and "l" not in given[0] else None
+            )
         case "dirname", [path]:
             known = _parent(path, held)
         case "basename", [path, *_] if len(names) == 1 or path == "$PWD":
@@ -214,29 +227,6 @@ def _filtered(printed: str, words: list[str], held: Mapping[str, str]) -> str | 
         return printed
     changed = None if _UNKNOWN.search(printed) else changed_by(words, printed)
     return None if changed is None else " ".join(_NO_PATH.sub(" ", changed).split())
-
-
-def told_by(name: str, words: list[str]) -> str | None:
-    """Return what `echo`, `printf` or `printenv` prints; None if that is not known."""
-    if name == "echo" or not words:
-        return " ".join(words)
-    if name == "printenv":
-        return f"${words[0]}"
-    form, *rest = words[0].replace("\\n", "\n"), *words[1:]
-    number = len(_PLACES.findall(form))
-    rounds = -(-len(rest) // number) if 0 < number < len(rest) <= _MOST_WORDS else 1
-    texts = iter(rest)
-    told = _PLACES.sub(lambda of: _cut(next(texts, ""), of), form * rounds)
-    return None if "%" in _PLACES.sub("", form) else told
-
-
-def _cut(text: str, place: re.Match[str]) -> str:
-    """Return what a place in a format takes of a text."""
-    return text[:1] if place[2] == "c" else text[: int(place[1] or 0)] if place[1] else text
-
-
-_PLACES = re.compile(r"%[-+ #0]*\d*(?:\.(\d{1,4}))?([sbqc])")
-_MOST_WORDS = 64
 
 
 def _real(path: str, held: Mapping[str, str]) -> str | None:
@@ -294,7 +284,7 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
         takers = [one for one in script.commands if _takes_printed(one)]
         yield from _handed_on(command, script)
         if takers:
-            yield from _printed_for(script, is_piped=any(one.before == "|" for one in takers))
+            yield from _printed_for(script, is_piped=any("|" in one.before for one in takers))
         for one in script.commands:
             words = [word.text for word in one.given]
             if (takers or one.depth) and "sed" in words:
@@ -307,18 +297,23 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
 def _handed_on(command: str, script: Script) -> Iterator[str]:
     """Yield what pipes hand to what opens the words of it, if it is known and does not stand there.
 
-    What an unknown filter makes of the path of this folder may be that of the one above.
+    What an unknown filter makes of the path of this folder may be that of the one above. What is
+    computed and leads there is judged wherever it goes.
     """
     printed, told = dict[int, str | None](), ""
     for one in script.commands:
-        words, line = _behind_keywords(one), " ".join(word.raw for word in one.given)
-        given = printed.get(one.depth) if "|" in one.signs else None
+        line = " ".join(word.raw for word in one.given)
+        is_piped = not {"|", "|&"}.isdisjoint(one.signs)
+        words = _behind_prefixes(one, "" if is_piped else "xargs")
+        given = printed.get(one.depth) if is_piped else None
         if given is None or not words:
-            printed[one.depth] = told = _output(one, words, _HERE) if words else None
-            is_told = bool(words) and words[0] in _PRINTS
-            if _PRINTS_FOLDERS.match(line):
-                printed[one.depth] = "~" if "env" in line else ".."
-            told = told if is_told and told is not None else ""
+            known = _output(one, words, _HERE) if words else None
+            told = known if known and words[0] in _PRINTS else ""
+            if _PRINTS_FOLDERS.match(" ".join(words)[:_LONGEST]) or (not words and "env" in line):
+                known = "~" if "env" in line else ".."
+            elif known and words[0] != "echo" and (_is_above(known) or (one.depth and not told)):
+                yield f"xargs {known}"
+            printed[one.depth] = known
             continue
         last = one.words[-1]
         is_opened = _OPENS_PRINTED.match(line) and not _ONLY_PRINTS.match(
@@ -327,10 +322,10 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
         if is_opened and given != told:
             yield f"xargs {given}"
         filtered = _filtered(given, words, _HERE)
-        if filtered is None and given[:4] == "$PWD" and not _SELECTS.match(line):
-            filtered = "$PWD/.."
-        if filtered and one.depth:  # for `sh <(...)`
+        if filtered and (one.depth or _is_above(filtered)):  # also for `sh <(...)`
             yield f"xargs {filtered}"
+        elif filtered is None and given[:4] == "$PWD" and not _SELECTS.match(line):
+            filtered = "$PWD/.."
         printed[one.depth] = given if filtered is None else filtered
 
 
@@ -342,7 +337,7 @@ def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
     kept = {*map(id, written)}
     saves = any("|" in one.signs and {*_texts(one)[:1]} & _SAVE for one in script.commands)
     for one in script.commands:
-        words = _behind_keywords(one)
+        words = _behind_prefixes(one, "xargs")
         goes_on = is_piped or one.depth > 0 or (saves and one.after == "|") or id(one) in kept
         whole += (f"{word.text}\n" for word in one.words if word.operator == "<<<")
         if goes_on and words[:1] == ["echo"]:
@@ -353,8 +348,12 @@ def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
         yield f"xargs {''.join(whole)}"
 
 
-def _behind_keywords(command: SimpleCommand) -> list[str]:
-    return [*dropwhile(_BEFORE_PROGRAM.__contains__, _texts(command))]
+def _behind_prefixes(command: SimpleCommand, other: str) -> list[str]:
+    """Return the words of a command from its program on; `other` is one more word before that."""
+    texts = _texts(command)
+    if texts[:1] in (["function"], ["coproc"]) and "{" in texts:
+        texts = texts[texts.index("{") :]
+    return [*dropwhile(lambda one: one == other or _BEFORE_PROGRAM.fullmatch(one), texts)]
 
 
 def _texts(command: SimpleCommand) -> list[str]:
