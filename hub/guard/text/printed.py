@@ -90,6 +90,9 @@ _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su
 _SUBSTITUTES = re.compile(
     r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
 )
+_ESCAPED_FOR_SHELL = re.compile(r"\\+([\"$])")
+"""In a `$(...)` that an inner shell runs: `sh -c "ls \\"\\$(dirname \\"\\$PWD\\")\\""`."""
+_PIPES = re.compile(r"\||[<>=]\(")
 _ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
 _BEFORE_PROGRAM = re.compile(
     r"[{!]|if|while|until|do|then|else|command|builtin|exec|coproc|time|timeout|nohup|nice|sudo|env"
@@ -150,6 +153,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     """Return what the command of a `$(...)` prints, as words of a shell; None if not known."""
     if len(command) > _LONGEST or not _KNOWN.match(command):
         return None
+    command = _ESCAPED_FOR_SHELL.sub(r"\1", command)
     ways, here, behind_cd = list[str | None](), "$PWD", False
     for one in parsed(command).commands:
         words = _behind_prefixes(one, "")
@@ -282,7 +286,7 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     for script in scripts:
         yield from run_by_code([command[one.start : one.end] for one in script.documents])
         takers = [one for one in script.commands if _takes_printed(one)]
-        yield from _handed_on(command, script)
+        yield from _handed_on_in(command, script, _MOST_DEEP)
         if takers:
             yield from _printed_for(script, is_piped=any("|" in one.before for one in takers))
         for one in script.commands:
@@ -292,6 +296,16 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
                 yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
             yield from run_by_code(words)
+
+
+def _handed_on_in(command: str, script: Script, depth: int) -> Iterator[str]:
+    """Yield what pipes hand on in a script, and in each text in it that may be another one."""
+    yield from _handed_on(command, script)
+    texts = [command[one.start : one.end] for one in script.documents]
+    texts += (word.text for one in script.commands for word in one.given if " " in word.text)
+    for text in filter(_PIPES.search, texts if depth else ()):
+        if text != command:
+            yield from _handed_on_in(text, parsed(text), depth - 1)
 
 
 def _handed_on(command: str, script: Script) -> Iterator[str]:
