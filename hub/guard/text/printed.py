@@ -13,8 +13,7 @@ from hub.guard.text.emptiness import NAME_OF_ROOT, UNSURE
 from hub.guard.text.shell import CommandWord, Script, SimpleCommand, parsed
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
-_LONGEST = 512
-_MOST_DEEP = 8
+_LONGEST, _MOST_DEEP = 512, 8
 _IN_A_ROOT = {
     "git rev-parse --show-toplevel": "$PWD",
     "git rev-parse --absolute-git-dir": f"$PWD{UNSURE}.git",
@@ -158,7 +157,11 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     for one in parsed(command).commands:
         words = _behind_prefixes(one, "")
         is_next = one.before == "|" if ways else not one.before or behind_cd
-        if _writes(one) or not words or not (is_next or one.before == "||"):
+        writes = any(
+            word.operator not in {"", "<<<"} and word.text not in {"/dev/null", "1"}
+            for word in one.words
+        )
+        if writes or not words or not (is_next or one.before == "||"):
             return None
         if words[0] == "cd" and not ways and words[1:]:
             here, behind_cd = _entered(one.given[-1], held), True
@@ -172,13 +175,6 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
         return None
     first = " ".join(first.split())
     return first if _SAFE.fullmatch(first) else None
-
-
-def _writes(command: SimpleCommand) -> bool:
-    return any(
-        word.operator not in {"", "<<<"} and word.text not in {"/dev/null", "1"}
-        for word in command.words
-    )
 
 
 def _entered(word: CommandWord, held: Mapping[str, str]) -> str | None:
@@ -285,12 +281,12 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
         yield from run_by_code([command[one.start : one.end] for one in script.documents])
-        takers = [one for one in script.commands if _takes_printed(one)]
+        takers = [one for one in script.commands if any(map(_TAKES_PRINTED.fullmatch, _texts(one)))]
         yield from _handed_on_in(command, script, _MOST_DEEP)
         if takers:
             yield from _printed_for(script, is_piped=any("|" in one.before for one in takers))
         for one in script.commands:
-            words = [word.text for word in one.given]
+            words = _texts(one)
             if (takers or one.depth) and "sed" in words:
                 put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
                 plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
@@ -402,7 +398,3 @@ def _is_opened(command: SimpleCommand, opened: str | None) -> bool:
 _KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
 _COMPUTES = re.compile(r"\$\(|[<>]\(|`")
 _QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
-
-
-def _takes_printed(command: SimpleCommand) -> bool:
-    return any(_TAKES_PRINTED.fullmatch(word.text) for word in command.given)
