@@ -52,12 +52,21 @@ _STARTS_ELSEWHERE = re.compile(
 )
 """What may open such a path from another folder, or by another function, or get it back."""
 
+SELECTS = re.compile(
+    r"(?:grep|head|tail|cat|sort|uniq|tee|wc|basename|xargs)\b|sed ['\"]?s(.)\.\*\\?/\1\1"
+    r"|awk -F ?['\"]?/['\"]? '\{ ?print \$NF ?\}'"
+)
+"""Programs that print whole lines of what they read, or the last name of a path."""
 _CUTS = re.compile(r"(?:cut -[bc] ?([1-9]\d{0,3})-|tail -c ?\+([1-9]\d{0,3}))")
 _EDIT = re.compile(
     r"[\s;]*(?:s([^\w\s\\])((?:(?!\1)[^\\\n]|\\.){1,99})\1((?:(?!\1)[^\\\n]|\\.){0,99})\1(g?)"
     r"|y([^\w\s\\])((?:(?!\5)[^\\\n]){1,99})\5((?:(?!\5)[^\\\n]){1,99})\5)[\s;]*"
 )
 """A command of `sed` that puts one text in place of another, or signs in place of others."""
+_SUBSTITUTES = re.compile(
+    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
+)
+_STARTS_AS_PATH = re.compile(r"\.\.|/|~")
 _PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
 _ESCAPED = re.compile(r"\\(.)")
 _RANGE = re.compile(r"([ -\[\]-~])-([ -~])")
@@ -222,6 +231,13 @@ def decoded(text: str, *, is_hex: bool) -> str | None:
     except ValueError:
         return None
     return raw.decode("utf-8", "replace")
+
+
+def put_by_sed(words: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that scripts for `sed` put into what they print."""
+    put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
+    plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
+    yield from filter(_STARTS_AS_PATH.match, plain)
 
 
 def run_by_code(texts: Iterable[str]) -> Iterator[str]:

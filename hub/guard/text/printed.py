@@ -8,7 +8,7 @@ from functools import partial
 from itertools import dropwhile
 from posixpath import normpath
 
-from hub.guard.text.code import changed_by, run_by_code, told_by
+from hub.guard.text.code import SELECTS, changed_by, put_by_sed, run_by_code, told_by
 from hub.guard.text.emptiness import NAME_OF_ROOT, UNSURE
 from hub.guard.text.shell import CommandWord, Script, SimpleCommand, parsed
 
@@ -24,21 +24,17 @@ _IN_A_ROOT = {
     ":": "",
 }
 """What these print in a root. In a folder below one, some print that of a folder above."""
-_KNOWN = re.compile(
-    r"\s*(?:(?:cd|pwd|git|npm|true|echo|printf|printenv|ls|dirname|basename|realpath|readlink|date|rev"
-    r"|tr|base64|xxd|cut|tail|sed)\b|:?\s*\Z)"
+_NAMES = (
+    r"(?:cd|pwd|git|npm|true|echo|printf|printenv|ls|dirname|basename|realpath|readlink|date|rev"
+    r"|tr|base64|xxd|cut|tail|sed)"
 )
+_KNOWN, _IS_KNOWN = re.compile(rf"\s*(?:{_NAMES}\b|:?\s*\Z)"), re.compile(rf"(?:.*/)?{_NAMES}")
 _SAFE = re.compile(r"[\w./:@%+=~$#{}\[\] ,-]*")
 """What may stand in a command in place of the `$(...)` that prints it."""
 _LIKE_DIRNAME = re.compile(
     r"xargs dirname(?: --)?|sed (?:-[Er] )?s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1"
 )
 _SAME = re.compile(r"(?:head|tail)(?: -n)? ?-?1|cat|sort|uniq|xargs|tr -d \\?n")
-_SELECTS = re.compile(
-    r"(?:grep|head|tail|cat|sort|uniq|tee|wc|basename|xargs)\b|sed ['\"]?s(.)\.\*\\?/\1\1"
-    r"|awk -F ?['\"]?/['\"]? '\{ ?print \$NF ?\}'"
-)
-"""Programs that print whole lines of what they read, or the last name of a path."""
 _UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
 _NO_PATH = re.compile(r"[^\w./:@%+=~-]")
 _OPENS_PRINTED = re.compile(
@@ -86,13 +82,9 @@ _HERE = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
 _PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
-_SUBSTITUTES = re.compile(
-    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
-)
 _ESCAPED_FOR_SHELL = re.compile(r"\\+([\"$])")
 """In a `$(...)` that an inner shell runs: `sh -c "ls \\"\\$(dirname \\"\\$PWD\\")\\""`."""
 _PIPES = re.compile(r"\||[<>=]\(")
-_ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
 _BEFORE_PROGRAM = re.compile(
     r"[{!]|if|while|until|do|then|else|command|builtin|exec|coproc|time|timeout|nohup|nice|sudo|env"
     r"|\w+=.*|-\w+|\d+[smhd]?",
@@ -288,9 +280,7 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
         for one in script.commands:
             words = _texts(one)
             if (takers or one.depth) and "sed" in words:
-                put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
-                plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
-                yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
+                yield from map("xargs {}".format, put_by_sed(words))
             yield from run_by_code(words)
 
 
@@ -317,6 +307,7 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
         words = _behind_prefixes(one, "" if is_piped else "xargs")
         given = printed.get(one.depth) if is_piped else None
         if given is None or not words:
+            words = words if SELECTS.match(line) else _from_known(words)
             known = _output(one, words, _HERE) if words else None
             told = known if known and words[0] in _PRINTS else ""
             if _PRINTS_FOLDERS.match(" ".join(words)[:_LONGEST]) or (not words and "env" in line):
@@ -326,17 +317,26 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
             printed[one.depth] = known
             continue
         last = one.words[-1]
-        is_opened = _OPENS_PRINTED.match(line) and not _ONLY_PRINTS.match(
+        is_other = not SELECTS.match(line) and any(map(_TAKES_PRINTED.fullmatch, words))
+        is_opened = (_OPENS_PRINTED.match(line) or is_other) and not _ONLY_PRINTS.match(
             command, last.start + len(last.raw)
         )
         if is_opened and given != told:
             yield f"xargs {given}"
-        filtered = _filtered(given, words, _HERE)
+        ways = [words] if SELECTS.match(line) else [words, _from_known(words)]
+        known = (_filtered(given, way, _HERE) for way in ways)
+        filtered = next(filter(None, known), None)
         if filtered and (one.depth or _is_above(filtered)):  # also for `sh <(...)`
             yield f"xargs {filtered}"
-        elif filtered is None and given[:4] == "$PWD" and not _SELECTS.match(line):
+        elif filtered is None and given[:4] == "$PWD" and not SELECTS.match(line):
             filtered = "$PWD/.."
         printed[one.depth] = given if filtered is None else filtered
+
+
+def _from_known(words: list[str]) -> list[str]:
+    """Return words from the first program on that is known: an unknown one may run it."""
+    name, *rest = [*dropwhile(lambda one: not _IS_KNOWN.fullmatch(one), words)] or words or [""]
+    return [name.rpartition("/")[2], *rest] if rest or name else []
 
 
 def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
