@@ -427,6 +427,9 @@ READING = [
     "echo Y2F0IGxlYWs= | stdbuf -oL base64 -d | sh",
     "setsid ls -a | setsid xargs grep -rh '' --include=secret.txt",
     "/usr/bin/dirname $PWD | xargs -I{} cat {}/private/secret.txt",
+    "python3 -c 'import os\n"
+    'os.execvp("sh", ["sh", "-c", "ls -a | while read a; do cat $a/private/*.txt; done"])\'',
+    'perl -e \'exec "sh", "-c", "ls -a | while read a; do cat \\$a/private/*.txt; done"\'',
     "X=1 ls -a | xargs grep -rh '' --include=secret.txt",
     "timeout 5 ls -a | xargs grep -rh '' --include=secret.txt",
     "sh -c 'ls -a here' | xargs grep -rh '' --include=secret.txt",

@@ -33,12 +33,13 @@ _FOLDERS_IN_CODE = (
     ),
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
-_RUN_BY_CODE = re.compile(
-    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
-    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
-    re.IGNORECASE,
-)
+_QUOTED = r"(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)"
+_RUN = r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
+_RUN_BY_CODE = re.compile(rf"{_RUN}[\s(\[]*[fr]?{_QUOTED}", re.IGNORECASE)
 """What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_MAY_RUN = re.compile(rf"{_RUN}\s*[(\['\"`]", re.IGNORECASE)
+_SCRIPT_IN_CODE = re.compile(_QUOTED.replace("]{1", "\\n]{0"))
+"""A constant of one line, from the first quote on so that none starts at the end of another."""
 _RUNS_CODE = re.compile(r"(?:python[\d.]*|node)(?: -|\Z)")
 _CLIMB_IN_CODE = re.compile(
     r"\b(?:sys\.path\.(?:insert\(\d+, ?|append\()|(?:require|import|open|readFileSync)\()\\?['\"]"
@@ -242,8 +243,11 @@ def put_by_sed(words: Iterable[str]) -> Iterator[str]:
 
 def run_by_code(texts: Iterable[str]) -> Iterator[str]:
     """Yield what code in some texts hands to a shell."""
-    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
-        yield run[run.lastindex or 0]
+    for text in texts:
+        yield from (of[of.lastindex or 0] for of in _RUN_BY_CODE.finditer(text))
+        # Behind the name of a shell, or in a variable.
+        constants = _SCRIPT_IN_CODE.finditer(text) if _MAY_RUN.search(text) else ()
+        yield from (of[of.lastindex or 0] for of in constants if " " in of[0])
 
 
 def changed_by(words: list[str], text: str) -> str | None:

@@ -305,9 +305,10 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
         line = " ".join(word.raw for word in one.given)
         is_piped = not {"|", "|&"}.isdisjoint(one.signs)
         words = _behind_prefixes(one, "" if is_piped else "xargs")
+        behind = words if SELECTS.match(line) else _from_known(words)
         given = printed.get(one.depth) if is_piped else None
         if given is None or not words:
-            words = words if SELECTS.match(line) else _from_known(words)
+            words = behind
             known = _output(one, words, _HERE) if words else None
             told = known if known and words[0] in _PRINTS else ""
             if _PRINTS_FOLDERS.match(" ".join(words)[:_LONGEST]) or (not words and "env" in line):
@@ -323,10 +324,9 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
         )
         if is_opened and given != told:
             yield f"xargs {given}"
-        ways = [words] if SELECTS.match(line) else [words, _from_known(words)]
-        known = (_filtered(given, way, _HERE) for way in ways)
-        filtered = next(filter(None, known), None)
-        if filtered and (one.depth or _is_above(filtered)):  # also for `sh <(...)`
+        filtered = _filtered(given, words, _HERE) or _filtered(given, behind, _HERE)
+        leads_up = filtered and filtered != given and _is_above(filtered)
+        if leads_up or (filtered and one.depth):  # also for `sh <(...)`
             yield f"xargs {filtered}"
         elif filtered is None and given[:4] == "$PWD" and not SELECTS.match(line):
             filtered = "$PWD/.."
@@ -335,8 +335,8 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
 
 def _from_known(words: list[str]) -> list[str]:
     """Return words from the first program on that is known: an unknown one may run it."""
-    name, *rest = [*dropwhile(lambda one: not _IS_KNOWN.fullmatch(one), words)] or words or [""]
-    return [name.rpartition("/")[2], *rest] if rest or name else []
+    known = [*dropwhile(lambda one: not _IS_KNOWN.fullmatch(one), words)] or words
+    return [one.rpartition("/")[2] for one in known[:1]] + known[1:]
 
 
 def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
