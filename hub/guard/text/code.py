@@ -67,7 +67,6 @@ _EDIT = re.compile(
 _SUBSTITUTES = re.compile(
     r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
 )
-_STARTS_AS_PATH = re.compile(r"\.\.|/|~")
 _PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
 _ESCAPED = re.compile(r"\\(.)")
 _RANGE = re.compile(r"([ -\[\]-~])-([ -~])")
@@ -238,14 +237,13 @@ def put_by_sed(words: Iterable[str]) -> Iterator[str]:
     """Yield the paths that scripts for `sed` put into what they print."""
     put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
     plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
-    yield from filter(_STARTS_AS_PATH.match, plain)
+    yield from (one for one in plain if one.startswith(("..", "/", "~")))
 
 
 def run_by_code(texts: Iterable[str]) -> Iterator[str]:
-    """Yield what code in some texts hands to a shell."""
+    """Yield what code in some texts hands to a shell, perhaps by a variable or as its script."""
     for text in texts:
         yield from (of[of.lastindex or 0] for of in _RUN_BY_CODE.finditer(text))
-        # Behind the name of a shell, or in a variable.
         constants = _SCRIPT_IN_CODE.finditer(text) if _MAY_RUN.search(text) else ()
         yield from (of[of.lastindex or 0] for of in constants if " " in of[0])
 

@@ -24,11 +24,10 @@ _IN_A_ROOT = {
     ":": "",
 }
 """What these print in a root. In a folder below one, some print that of a folder above."""
-_NAMES = (
-    r"(?:cd|pwd|git|npm|true|echo|printf|printenv|ls|dirname|basename|realpath|readlink|date|rev"
-    r"|tr|base64|xxd|cut|tail|sed)"
+_KNOWN = re.compile(
+    r"\s*(?:(?:cd|pwd|git|npm|true|echo|printf|printenv|ls|dirname|basename|realpath|readlink|date|rev"
+    r"|tr|base64|xxd|cut|tail|sed)\b|:?\s*\Z)"
 )
-_KNOWN, _IS_KNOWN = re.compile(rf"\s*(?:{_NAMES}\b|:?\s*\Z)"), re.compile(rf"(?:.*/)?{_NAMES}")
 _SAFE = re.compile(r"[\w./:@%+=~$#{}\[\] ,-]*")
 """What may stand in a command in place of the `$(...)` that prints it."""
 _LIKE_DIRNAME = re.compile(
@@ -82,8 +81,6 @@ _HERE = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
 _PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
-_ESCAPED_FOR_SHELL = re.compile(r"\\+([\"$])")
-"""In a `$(...)` that an inner shell runs: `sh -c "ls \\"\\$(dirname \\"\\$PWD\\")\\""`."""
 _PIPES = re.compile(r"\||[<>=]\(")
 _BEFORE_PROGRAM = re.compile(
     r"[{!]|if|while|until|do|then|else|command|builtin|exec|coproc|time|timeout|nohup|nice|sudo|env"
@@ -144,7 +141,7 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     """Return what the command of a `$(...)` prints, as words of a shell; None if not known."""
     if len(command) > _LONGEST or not _KNOWN.match(command):
         return None
-    command = _ESCAPED_FOR_SHELL.sub(r"\1", command)
+    command = re.sub(r"\\+([\"$])", r"\1", command)  # in the quotes of an inner shell
     ways, here, behind_cd = list[str | None](), "$PWD", False
     for one in parsed(command).commands:
         words = _behind_prefixes(one, "")
@@ -298,7 +295,7 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
     """Yield what pipes hand to what opens the words of it, if it is known and does not stand there.
 
     What an unknown filter makes of the path of this folder may be that of the one above. What is
-    computed and leads there is judged wherever it goes.
+    computed and leads there is judged wherever it goes, and all in a `sh <(...)`.
     """
     printed, told = dict[int, str | None](), ""
     for one in script.commands:
@@ -325,8 +322,7 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
         if is_opened and given != told:
             yield f"xargs {given}"
         filtered = _filtered(given, words, _HERE) or _filtered(given, behind, _HERE)
-        leads_up = filtered and filtered != given and _is_above(filtered)
-        if leads_up or (filtered and one.depth):  # also for `sh <(...)`
+        if filtered and (one.depth or (filtered != given and _is_above(filtered))):
             yield f"xargs {filtered}"
         elif filtered is None and given[:4] == "$PWD" and not SELECTS.match(line):
             filtered = "$PWD/.."
@@ -335,8 +331,9 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
 
 def _from_known(words: list[str]) -> list[str]:
     """Return words from the first program on that is known: an unknown one may run it."""
-    known = [*dropwhile(lambda one: not _IS_KNOWN.fullmatch(one), words)] or words
-    return [one.rpartition("/")[2] for one in known[:1]] + known[1:]
+    names = [one.rpartition("/")[2] or one for one in words]
+    start = next((n for n, name in enumerate(names) if _KNOWN.fullmatch(name)), 0)
+    return names[start : start + 1] + words[start + 1 :]
 
 
 def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
