@@ -423,6 +423,7 @@ READING = [
     'echo "$(dirname $PWD | xargs -I{} cat {}/private/secret.txt)"',
     'while read x; do echo $x; done <<< "$(x=le; x+=ak; cat $x)"',
     'read x <<< "$(x=le; x+=ak; cat $x)"; echo $x',
+    "declare -A A=([a]='x=(a .); cat ${x[1]}./private/secret.txt'); eval \"${A[a]}\"",
     "setsid echo xx | tr x . | xargs -I{} cat {}/private/secret.txt",
     "echo Y2F0IGxlYWs= | stdbuf -oL base64 -d | sh",
     "setsid ls -a | setsid xargs grep -rh '' --include=secret.txt",

@@ -63,7 +63,7 @@ _INNER_SHELL = re.compile(
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
-_SCRIPT_IN_VARIABLE = re.compile(r"\w+\+?=(?=\S[^\n]*\s)([^(].*[$`(].*)", re.DOTALL)
+_SCRIPT_IN_VARIABLE = re.compile(r"(?:\w+|\[[^\]\s]*\])\+?=(?=\S[^\n]*\s)(.*[$`(].*)", re.DOTALL)
 """A word that sets a variable to what may be a script that computes something."""
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")

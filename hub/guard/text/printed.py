@@ -146,11 +146,8 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     for one in parsed(command).commands:
         words = _behind_prefixes(one, "")
         is_next = one.before == "|" if ways else not one.before or behind_cd
-        writes = any(
-            word.operator not in {"", "<<<"} and word.text not in {"/dev/null", "1"}
-            for word in one.words
-        )
-        if writes or not words or not (is_next or one.before == "||"):
+        files = {word.text for word in one.words if word.operator not in {"", "<<<"}}
+        if files - {"/dev/null", "1"} or not words or not (is_next or one.before == "||"):
             return None
         if words[0] == "cd" and not ways and words[1:]:
             here, behind_cd = _entered(one.given[-1], held), True
