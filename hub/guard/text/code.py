@@ -33,12 +33,13 @@ _FOLDERS_IN_CODE = (
     ),
 )
 """What code has for the user's home, and for the folder above the one that it runs in."""
-_RUN_BY_CODE = re.compile(
-    r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
-    r"[\s(\[]*[fr]?(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)",
-    re.IGNORECASE,
-)
+_QUOTED = r"(?:'([^']{1,512})'|\"([^\"]{1,512})\"|`([^`]{1,512})`)"
+_RUN = r"\b(?:system|\w*popen|exec\w*|spawn\w*|run|call|check_\w+|get(?:status)?output|passthru)"
+_RUN_BY_CODE = re.compile(rf"{_RUN}[\s(\[]*[fr]?{_QUOTED}", re.IGNORECASE)
 """What code hands to a shell: `os.system('ls /')`, `execSync("ls /")`."""
+_MAY_RUN = re.compile(rf"{_RUN}\s*[(\['\"`]", re.IGNORECASE)
+_SCRIPT_IN_CODE = re.compile(_QUOTED.replace("]{1", "\\n]{0"))
+"""A constant of one line, from the first quote on so that none starts at the end of another."""
 _RUNS_CODE = re.compile(r"(?:python[\d.]*|node)(?: -|\Z)")
 _CLIMB_IN_CODE = re.compile(
     r"\b(?:sys\.path\.(?:insert\(\d+, ?|append\()|(?:require|import|open|readFileSync)\()\\?['\"]"
@@ -52,12 +53,20 @@ _STARTS_ELSEWHERE = re.compile(
 )
 """What may open such a path from another folder, or by another function, or get it back."""
 
+SELECTS = re.compile(
+    r"(?:grep|head|tail|cat|sort|uniq|tee|wc|basename|xargs)\b|sed ['\"]?s(.)\.\*\\?/\1\1"
+    r"|awk -F ?['\"]?/['\"]? '\{ ?print \$NF ?\}'"
+)
+"""Programs that print whole lines of what they read, or the last name of a path."""
 _CUTS = re.compile(r"(?:cut -[bc] ?([1-9]\d{0,3})-|tail -c ?\+([1-9]\d{0,3}))")
 _EDIT = re.compile(
     r"[\s;]*(?:s([^\w\s\\])((?:(?!\1)[^\\\n]|\\.){1,99})\1((?:(?!\1)[^\\\n]|\\.){0,99})\1(g?)"
     r"|y([^\w\s\\])((?:(?!\5)[^\\\n]){1,99})\5((?:(?!\5)[^\\\n]){1,99})\5)[\s;]*"
 )
 """A command of `sed` that puts one text in place of another, or signs in place of others."""
+_SUBSTITUTES = re.compile(
+    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
+)
 _PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
 _ESCAPED = re.compile(r"\\(.)")
 _RANGE = re.compile(r"([ -\[\]-~])-([ -~])")
@@ -224,10 +233,19 @@ def decoded(text: str, *, is_hex: bool) -> str | None:
     return raw.decode("utf-8", "replace")
 
 
+def put_by_sed(words: Iterable[str]) -> Iterator[str]:
+    """Yield the paths that scripts for `sed` put into what they print."""
+    put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
+    plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
+    yield from (one for one in plain if one.startswith(("..", "/", "~")))
+
+
 def run_by_code(texts: Iterable[str]) -> Iterator[str]:
-    """Yield what code in some texts hands to a shell."""
-    for run in (of for text in texts for of in _RUN_BY_CODE.finditer(text)):
-        yield run[run.lastindex or 0]
+    """Yield what code in some texts hands to a shell, perhaps by a variable or as its script."""
+    for text in texts:
+        yield from (of[of.lastindex or 0] for of in _RUN_BY_CODE.finditer(text))
+        constants = _SCRIPT_IN_CODE.finditer(text) if _MAY_RUN.search(text) else ()
+        yield from (of[of.lastindex or 0] for of in constants if " " in of[0])
 
 
 def changed_by(words: list[str], text: str) -> str | None:

@@ -63,6 +63,8 @@ _INNER_SHELL = re.compile(
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
+_SCRIPT_IN_VARIABLE = re.compile(r"(?:\w+|\[[^\]\s]*\])\+?=(?=\S[^\n]*\s)(.*[$`(].*)", re.DOTALL)
+"""A word that sets a variable to what may be a script that computes something."""
 _SHELL = re.compile(r"(?:.*/)?(?:[akz]|ba|da|fi)?sh|su|.*/su|npx|npm|flock|script")
 _COMMAND_OPTION = re.compile(r"-[A-Za-z]*c[A-Za-z]*")
 _PWD = re.compile(r"\$(?:PWD\b|\{PWD\})")
@@ -252,7 +254,8 @@ def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Itera
                 continue
             if waits or (runs and _SEVERAL_WORDS.search(word)):
                 yield word
-            yield from (of[1] for of in (RUN_BY_OPTION.fullmatch(word),) if of is not None)
+            ways = (RUN_BY_OPTION.fullmatch(word), _SCRIPT_IN_VARIABLE.fullmatch(word))
+            yield from (of[1] for of in ways if of is not None)
             runs = runs or RUNNERS.fullmatch(word) is not None
             is_option, fixed = word[:1] in {"-", "+"}, VARIABLE.sub("", word)
             is_shell = is_shell or _SHELL.fullmatch(fixed) is not None

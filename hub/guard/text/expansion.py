@@ -72,7 +72,7 @@ _READS_VARIABLES = re.compile(
     r"|\\[$0-7x]|'[^'\n]{0,512}\$|sh +-\w*c\b|\| *\w*sh\b|environ|getenv|process\W{1,4}env|ENV"
 )
 """Signs that variables are read under names that do not stand there: `sh -c 'ls $JAVA'_HOME`."""
-_MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"[^\"`\n]*\"")
+_MESSAGE = re.compile(r"\becho(?: -[neE]+)* \"(?:[^\"`\n$]|\$(?!\()|\$\([^\"`\n$()]*\))*\"")
 _OF_MESSAGE = re.compile(r"\$PWD[,:;.?!)]?(?=[ \"])")
 """A folder and the sign behind it in a message: `echo "In $PWD: all is well"`."""
 _CD_BACK = re.compile(r"\A\s*cd -(?=\s*(?:[;&|\n]|\Z))")

@@ -8,13 +8,12 @@ from functools import partial
 from itertools import dropwhile
 from posixpath import normpath
 
-from hub.guard.text.code import changed_by, run_by_code, told_by
+from hub.guard.text.code import SELECTS, changed_by, put_by_sed, run_by_code, told_by
 from hub.guard.text.emptiness import NAME_OF_ROOT, UNSURE
 from hub.guard.text.shell import CommandWord, Script, SimpleCommand, parsed
 
 _INNERMOST = re.compile(r"\$\((?!\()([^()`]*)\)|\\`([^`()\\]*)\\`|`([^`()\\]*)`")
-_LONGEST = 512
-_MOST_DEEP = 8
+_LONGEST, _MOST_DEEP = 512, 8
 _IN_A_ROOT = {
     "git rev-parse --show-toplevel": "$PWD",
     "git rev-parse --absolute-git-dir": f"$PWD{UNSURE}.git",
@@ -35,11 +34,6 @@ _LIKE_DIRNAME = re.compile(
     r"xargs dirname(?: --)?|sed (?:-[Er] )?s(.)(?:\\?/)?\[\^\\?/\][*+]\$\1\1"
 )
 _SAME = re.compile(r"(?:head|tail)(?: -n)? ?-?1|cat|sort|uniq|xargs|tr -d \\?n")
-_SELECTS = re.compile(
-    r"(?:grep|head|tail|cat|sort|uniq|tee|wc|basename|xargs)\b|sed ['\"]?s(.)\.\*\\?/\1\1"
-    r"|awk -F ?['\"]?/['\"]? '\{ ?print \$NF ?\}'"
-)
-"""Programs that print whole lines of what they read, or the last name of a path."""
 _UNKNOWN = re.compile(r"[$~`{]|" + re.escape(UNSURE))
 _NO_PATH = re.compile(r"[^\w./:@%+=~-]")
 _OPENS_PRINTED = re.compile(
@@ -87,10 +81,7 @@ _HERE = {"PWD": "$PWD", "OLDPWD": "$OLDPWD"}
 _PRINTS, _SAVE = frozenset({"echo", "printf"}), frozenset({"tee", "cat", "dd"})
 _TAKES_PRINTED = re.compile(r"(?:.*/)?(?:(?:[akz]|ba|da|fi)?sh|xargs|parallel|su|source|\.)|\./.+")
 """What may run a text that is printed, or open the words of it."""
-_SUBSTITUTES = re.compile(
-    r"(?:\A|[;{}\s\d])s(?=\W|(?<=\As))([^\s\\])(?:\\.|(?!\1).){0,256}\1((?:\\.|(?!\1).){0,256})\1"
-)
-_ESCAPED, _STARTS_AS_PATH = re.compile(r"\\(.)"), re.compile(r"\.\.|/|~")
+_PIPES = re.compile(r"\||[<>=]\(")
 _BEFORE_PROGRAM = re.compile(
     r"[{!]|if|while|until|do|then|else|command|builtin|exec|coproc|time|timeout|nohup|nice|sudo|env"
     r"|\w+=.*|-\w+|\d+[smhd]?",
@@ -150,11 +141,13 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
     """Return what the command of a `$(...)` prints, as words of a shell; None if not known."""
     if len(command) > _LONGEST or not _KNOWN.match(command):
         return None
+    command = re.sub(r"\\+([\"$])", r"\1", command)  # in the quotes of an inner shell
     ways, here, behind_cd = list[str | None](), "$PWD", False
     for one in parsed(command).commands:
         words = _behind_prefixes(one, "")
         is_next = one.before == "|" if ways else not one.before or behind_cd
-        if _writes(one) or not words or not (is_next or one.before == "||"):
+        files = {word.text for word in one.words if word.operator not in {"", "<<<"}}
+        if files - {"/dev/null", "1"} or not words or not (is_next or one.before == "||"):
             return None
         if words[0] == "cd" and not ways and words[1:]:
             here, behind_cd = _entered(one.given[-1], held), True
@@ -168,13 +161,6 @@ def _printed(command: str, held: Mapping[str, str]) -> str | None:
         return None
     first = " ".join(first.split())
     return first if _SAFE.fullmatch(first) else None
-
-
-def _writes(command: SimpleCommand) -> bool:
-    return any(
-        word.operator not in {"", "<<<"} and word.text not in {"/dev/null", "1"}
-        for word in command.words
-    )
 
 
 def _entered(word: CommandWord, held: Mapping[str, str]) -> str | None:
@@ -281,32 +267,42 @@ def texts_run(command: str, scripts: list[Script]) -> Iterator[str]:
     """Yield what is printed, if something may run it, and what code hands to a shell."""
     for script in scripts:
         yield from run_by_code([command[one.start : one.end] for one in script.documents])
-        takers = [one for one in script.commands if _takes_printed(one)]
-        yield from _handed_on(command, script)
+        takers = [one for one in script.commands if any(map(_TAKES_PRINTED.fullmatch, _texts(one)))]
+        yield from _handed_on_in(command, script, _MOST_DEEP)
         if takers:
             yield from _printed_for(script, is_piped=any("|" in one.before for one in takers))
         for one in script.commands:
-            words = [word.text for word in one.given]
+            words = _texts(one)
             if (takers or one.depth) and "sed" in words:
-                put = (of[2] for word in words for of in _SUBSTITUTES.finditer(word))
-                plain = (_ESCAPED.sub(r"\1", text).strip("&") for text in put)
-                yield from (f"xargs {text}" for text in plain if _STARTS_AS_PATH.match(text))
+                yield from map("xargs {}".format, put_by_sed(words))
             yield from run_by_code(words)
+
+
+def _handed_on_in(command: str, script: Script, depth: int) -> Iterator[str]:
+    """Yield what pipes hand on in a script, and in each text in it that may be another one."""
+    yield from _handed_on(command, script)
+    texts = [command[one.start : one.end] for one in script.documents]
+    texts += (word.text for one in script.commands for word in one.given if " " in word.text)
+    for text in filter(_PIPES.search, texts if depth else ()):
+        if text != command:
+            yield from _handed_on_in(text, parsed(text), depth - 1)
 
 
 def _handed_on(command: str, script: Script) -> Iterator[str]:
     """Yield what pipes hand to what opens the words of it, if it is known and does not stand there.
 
     What an unknown filter makes of the path of this folder may be that of the one above. What is
-    computed and leads there is judged wherever it goes.
+    computed and leads there is judged wherever it goes, and all in a `sh <(...)`.
     """
     printed, told = dict[int, str | None](), ""
     for one in script.commands:
         line = " ".join(word.raw for word in one.given)
         is_piped = not {"|", "|&"}.isdisjoint(one.signs)
         words = _behind_prefixes(one, "" if is_piped else "xargs")
+        behind = words if SELECTS.match(line) else _from_known(words)
         given = printed.get(one.depth) if is_piped else None
         if given is None or not words:
+            words = behind
             known = _output(one, words, _HERE) if words else None
             told = known if known and words[0] in _PRINTS else ""
             if _PRINTS_FOLDERS.match(" ".join(words)[:_LONGEST]) or (not words and "env" in line):
@@ -316,17 +312,25 @@ def _handed_on(command: str, script: Script) -> Iterator[str]:
             printed[one.depth] = known
             continue
         last = one.words[-1]
-        is_opened = _OPENS_PRINTED.match(line) and not _ONLY_PRINTS.match(
+        is_other = not SELECTS.match(line) and any(map(_TAKES_PRINTED.fullmatch, words))
+        is_opened = (_OPENS_PRINTED.match(line) or is_other) and not _ONLY_PRINTS.match(
             command, last.start + len(last.raw)
         )
         if is_opened and given != told:
             yield f"xargs {given}"
-        filtered = _filtered(given, words, _HERE)
-        if filtered and (one.depth or _is_above(filtered)):  # also for `sh <(...)`
+        filtered = _filtered(given, words, _HERE) or _filtered(given, behind, _HERE)
+        if filtered and (one.depth or (filtered != given and _is_above(filtered))):
             yield f"xargs {filtered}"
-        elif filtered is None and given[:4] == "$PWD" and not _SELECTS.match(line):
+        elif filtered is None and given[:4] == "$PWD" and not SELECTS.match(line):
             filtered = "$PWD/.."
         printed[one.depth] = given if filtered is None else filtered
+
+
+def _from_known(words: list[str]) -> list[str]:
+    """Return words from the first program on that is known: an unknown one may run it."""
+    names = [one.rpartition("/")[2] or one for one in words]
+    start = next((n for n, name in enumerate(names) if _KNOWN.fullmatch(name)), 0)
+    return names[start : start + 1] + words[start + 1 :]
 
 
 def _printed_for(script: Script, *, is_piped: bool) -> Iterator[str]:
@@ -388,7 +392,3 @@ def _is_opened(command: SimpleCommand, opened: str | None) -> bool:
 _KEEPS_FILES = re.compile(r"(?:(?:ba|da|z)?sh|echo|printf|mkdir|chmod|\./[\w./-]+)\Z")
 _COMPUTES = re.compile(r"\$\(|[<>]\(|`")
 _QUOTES, _MAY_NAME = re.compile(r"['\"\\]"), re.compile(r"[$`*?\[{<]|^-\w*c", re.MULTILINE)
-
-
-def _takes_printed(command: SimpleCommand) -> bool:
-    return any(_TAKES_PRINTED.fullmatch(word.text) for word in command.given)

@@ -324,7 +324,7 @@ def lists_nothing(command: SimpleCommand) -> bool:
     return (
         {command.before, command.after} <= _BETWEEN_COMMANDS
         and all(
-            is_plain_redirection(word) or word.operator == "<<<"
+            is_plain_redirection(word) or (word.operator == "<<<" and not _RUNS.search(word.raw))
             for word in command.words
             if word.operator
         )
