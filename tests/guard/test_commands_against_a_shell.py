@@ -28,6 +28,9 @@ pytestmark = pytest.mark.live
 
 HIDDEN = "what nobody may read"
 READING = [
+    # In single quotes nothing is substituted: the script is a word, also inside `"$(...)"`.
+    """echo "$(x='x=(a .); cat ${x[1]}./private/secret.txt'; eval "$x")\"""",
+    """echo "$(bash -c 'x=(a .); cat ${x[1]}./private/secret.txt')\"""",
     "cat $PWD/../private/*",
     "tar -cC $PWD/.. private | tar -xO",
     'cat "$(pwd)/../private/secret.txt"',

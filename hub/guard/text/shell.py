@@ -1,8 +1,7 @@
 """Take a shell command apart: its simple commands, their words and the files of redirections.
 
 As POSIX says it (Shell Command Language 2.2, 2.3, 2.7, 2.9, 2.10), with the arrays and `<(...)` of
-bash. Nothing is expanded. A text that no shell would accept, such as one with an open quote, is
-split at all signs of a shell, since some children split it so.
+bash. Nothing is expanded. With an open quote a text is split at all signs, as some children do.
 """
 
 from __future__ import annotations
@@ -128,14 +127,18 @@ def parsed(text: str, *, remarks: bool = False) -> Script:
 def ways_to_parse(text: str) -> list[Script]:
     """Return what a text consists of; and, split at each sign, if something is substituted in it.
 
-    Then a word of the first script is one that has nothing substituted in it.
+    Then a word of the first script is one that has nothing substituted in it, such as `'$(x)'`.
     """
     script = parsed(text)
     if not (script.is_closed and _SUBSTITUTES.search(text)):
         return [script]
     flat = _Scanner(without_documents(text, script), is_flat=True).scanned()
     for command in script.commands:
-        command.words[:] = (word for word in command.words if not _SUBSTITUTES.search(word.raw))
+        command.words[:] = (
+            word
+            for word in command.words
+            if not _SUBSTITUTES.search(word.raw if '"' in word.raw else QUOTED.sub("", word.raw))
+        )
     return [script, flat]
 
 
@@ -171,9 +174,7 @@ def without_quotes(text: str) -> str:
 
 
 def _inside(part: re.Match[str]) -> str:
-    if part[3]:
-        return part[3] if part[3] != "\n" else ""
-    return part[1] or _unescaped(part[2] or "")
+    return part[1] or _unescaped(part[2] or "") or (part[3] or "").strip("\n")
 
 
 def _unescaped(quoted: str) -> str:
@@ -383,8 +384,7 @@ class _Scanner:
 
 
 def _end(pattern: re.Pattern[str], text: str, at: int) -> int:
-    match = pattern.match(text, at)
-    return at if match is None else match.end()
+    return match.end() if (match := pattern.match(text, at)) else at
 
 
 def _end_of_lines(text: str, at: int, name: CommandWord) -> tuple[int, int]:
