@@ -126,11 +126,14 @@ def _with_constants(code: str, found: dict[str, None]) -> str:
     alone = re.compile(rf"('[^'\n]*')|(?<![\w.'$@])[$@]?({names})\b(?!\s*=[^=])(?=[^\n])")
 
     def filled(of: re.Match[str]) -> str:
-        text = used.sub(lambda use: values[use[1] or use[2]], of[0]) if of[1] else ""
-        found.update({text[1:-1]: None} if text != of[0] and len(text) <= _LONGEST_CONSTANT else {})
-        return (
-            (text if len(text) <= _LONGEST_CONSTANT else of[0]) if of[1] else f"'{values[of[2]]}'"
-        )
+        if not of[1]:
+            return f"'{values[of[2]]}'"
+        text = used.sub(lambda use: values[use[1] or use[2]], of[0])
+        if len(text) > _LONGEST_CONSTANT:
+            return of[0]
+        if text != of[0]:
+            found[text[1:-1]] = None
+        return text
 
     return alone.sub(filled, code)
 
