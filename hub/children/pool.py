@@ -166,7 +166,8 @@ class ChildPool:
         child = slot.child
         if child is None or isinstance(child.state, Down):
             child = self._start(slot, child)
-        self._starts.let_in()  # a call may wait for it by now
+        if not isinstance(child.state, Ready):
+            self._starts.let_in()  # a call may wait for it by now
         ready = await child.ready()
         self.known.remember(slot.key, ready)
         return child
