@@ -31,7 +31,6 @@ _KEY_OR_BRACE: Final = re.compile(
     r'(?P<key>"(?:\\.|[^"\\])*(?:"|\Z))(?P<colon>\s*:)?|[{}]', re.DOTALL
 )
 _INDENT: Final = re.compile(r'^([ \t]+)"', re.MULTILINE)
-_DECODER: Final = json.JSONDecoder()
 _WORDS: Final = {"True": "true", "False": "false", "None": "null", "yes": "true", "no": "false"}
 
 
