@@ -136,6 +136,8 @@ class HeaderChecks:
     async def admission(self, scope: Scope, headers: RequestHeaders) -> Admission | Refusal:
         """Return who sent a request, or why `gatekeeper` or its path refuses it."""
         found = self.looked_at(scope, headers)
+        if isinstance(found, Unverified) and found.has_let_in:
+            found = await self._gatekeeper.verified(found)
         if isinstance(found, Unverified) or _is_wrong_token(found, headers):
             found = await self._tried(found, headers, self.client(scope, headers))
         return found if isinstance(found, Refusal) else self._served(scope, found)

@@ -64,9 +64,13 @@ class Admission(Struct, frozen=True):
 
 
 class Unverified(Struct, frozen=True):
-    """A request with a token of an issuer that has to be verified first."""
+    """A request with a token of an issuer that has to be verified first.
+
+    `has_let_in`: it counted when it was last verified, so nobody has guessed it.
+    """
 
     token: bytes
+    has_let_in: bool = False
 
     def __repr__(self) -> str:
         return "Unverified()"

@@ -159,7 +159,8 @@ class Credentials:
             return self._named(principal)
         if self._verifier is None:
             return TOKEN_UNKNOWN
-        return self._verifier.known(token) or Unverified(token)
+        known = self._verifier.known(token)
+        return known or Unverified(token, self._verifier.has_let_in(token))
 
     def _named(self, principal: str) -> Admission | TokenRejection:
         end = self.tokens.ends.get(principal)

@@ -76,6 +76,10 @@ class TokenVerifier:
         admission = self._remembered(token)
         return None if admission is None or self._missing(admission) else admission
 
+    def has_let_in(self, token: bytes) -> bool:
+        """Return whether a token was valid when it was last verified."""
+        return _digest(token) in self._kept
+
     def _remembered(self, token: bytes) -> Admission | None:
         kept = self._kept.get(_digest(token))
         if kept is None or (kept.keys is not None and kept.changes != kept.keys.changes):
@@ -94,6 +98,7 @@ class TokenVerifier:
             try:
                 kept = await self._verified(token)
             except InvalidTokenError as exc:
+                self._kept.pop(_digest(token), None)
                 return invalid(str(exc))
             except IssuerUnavailableError:
                 text = "The token's issuer cannot be asked now; try again later"

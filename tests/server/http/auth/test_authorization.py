@@ -23,7 +23,7 @@ from hub.server.http.auth.admission import (
 from hub.server.http.auth.credentials import BearerTokens, Credentials
 from hub.server.http.auth.issuer_metadata import APART, KeySet
 from hub.server.http.auth.signed_tokens import Issuer, SignedTokens
-from hub.server.http.auth.token_verifier import TokenVerifier
+from hub.server.http.auth.token_verifier import RECHECK, TokenVerifier
 from hub.server.http.bounds.failed_logins import MOST
 from hub.server.http.request_heads import HeaderChecks
 from tests.kit.asgi import request, scope_of
@@ -118,6 +118,26 @@ async def test_after_too_many_wrong_tokens_an_address_has_no_unknown_one_verifie
         assert (await site.post(initialize(), None, **known)).status == 200
         named = {"authorization": "Bearer of ci"}
         assert (await site.post(initialize(), None, **named)).status == 200
+
+
+async def test_a_token_that_has_let_in_is_verified_again_beside_wrong_ones_of_its_address() -> None:
+    source, clock = Keys("rsa-1"), FakeClock(time.time())
+    keys = KeySet(NAME, source, clock)
+    signed_ones = SignedTokens([Issuer(NAME, RESOURCE, ALGORITHMS, keys)], clock)
+    verifier = TokenVerifier(ProtectedResource(RESOURCE, (NAME,)), signed_ones, clock)
+    async with web(credentials=Credentials(BearerTokens(None), verifier, clock=clock)) as site:
+        known = by()
+        assert (await site.post(initialize(), None, **known)).status == 200
+        for _ in range(MOST):
+            assert (await site.post(asked("ping"), None, **by(exp=1))).status == 401
+        clock.now += RECHECK
+        assert (await site.post(initialize(), None, **known)).status == 200
+        assert (await site.post(initialize(), None, **by(sub="new"))).status == 429
+        source.keys = []
+        clock.now += RECHECK
+        await keys.refresh()
+        statuses = [(await site.post(initialize(), None, **known)).status for _ in range(2)]
+        assert statuses == [429, 429]
 
 
 async def test_a_key_that_is_gone_ends_its_tokens_for_heads_that_were_checked_before() -> None:
