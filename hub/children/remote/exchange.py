@@ -106,6 +106,8 @@ class Exchange:
         self._pace = pace
         self.url = url
         self.status = response.status_code
+        self.remedy: str | None = None
+        """What somebody does to log in with further scopes; None without a login."""
 
     @property
     def kind(self) -> str:
@@ -129,7 +131,7 @@ class Exchange:
 
     @property
     def missing_scope(self) -> str | None:
-        """The scope that the login would need (RFC 6750, section 3.1); None if that is not it."""
+        """The scope that the token would need (RFC 6750, section 3.1); None if that is not it."""
         challenge = self._response.headers.get("www-authenticate") or ""
         if self.status != _FORBIDDEN or 'error="insufficient_scope"' not in challenge:
             return None
@@ -145,7 +147,8 @@ class Exchange:
         # A server may refuse every other method.
         asked = _ASKED.get(self.status) if self._method == "POST" else None
         if self.missing_scope is not None:
-            asked = f"its login lacks the scope {self.missing_scope!r}: log in again"
+            asked = f"its token lacks the scope {self.missing_scope!r}"
+            asked += f": {self.remedy}" if self.remedy is not None else ""
         return f"it answered with HTTP status {self.status}" + (f" ({asked})" if asked else "")
 
     async def chunks(self) -> AsyncGenerator[bytes]:

@@ -119,26 +119,28 @@ class Endpoint:
             token = await self._tokens.current()
             exchange = await self._followed(method, _with(headers, token), body, patience)
             if exchange.status != _UNAUTHORIZED:
-                if exchange.missing_scope is not None:
-                    await self._note_lack(self._tokens, exchange, exchange.missing_scope)
-                return exchange
+                return await self._lack_noted(self._tokens, exchange)
             await exchange.finish()
             newer = await self._tokens.after(token)
+            if newer is not None:
+                exchange = await self._followed(method, _with(headers, newer), body, patience)
+                if exchange.status != _UNAUTHORIZED:
+                    return await self._lack_noted(self._tokens, exchange)
+                await exchange.close()
         except ChildError as exc:
             raise GoneError(str(exc)) from None
-        if newer is not None:
-            exchange = await self._followed(method, _with(headers, newer), body, patience)
-            if exchange.status != _UNAUTHORIZED:
-                return exchange
-            await exchange.close()
         raise GoneError(f"it refuses a new token of its login: {self._tokens.remedy}")
 
-    async def _note_lack(self, tokens: AccessTokens, exchange: Exchange, scope: str) -> None:
-        try:
-            await tokens.lack(scope)
-        except BaseException:  # cancelled, too
-            await exchange.close()
-            raise
+    async def _lack_noted(self, tokens: AccessTokens, exchange: Exchange) -> Exchange:
+        """Return an exchange; keep the scope that its server wants, and have it say the remedy."""
+        if exchange.missing_scope is not None:
+            exchange.remedy = tokens.remedy
+            try:
+                await tokens.lack(exchange.missing_scope)
+            except BaseException:  # cancelled, too
+                await exchange.close()
+                raise
+        return exchange
 
     async def _followed(
         self, method: str, headers: Headers, body: bytes, patience: float | None

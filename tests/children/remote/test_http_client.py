@@ -475,10 +475,32 @@ async def test_a_scope_that_a_login_lacks_is_told_and_kept_for_the_next_one(tmp_
     asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
     endpoint, _, files = logged_in(lambda _: httpx2.Response(403, headers=asks), tmp_path)
     exchange = await endpoint.open("POST", {}, b"")
-    assert "lacks the scope 'files:write'" in exchange.refusal
+    assert "its token lacks the scope 'files:write': run `roots-hub login far`" in exchange.refusal
     kept = files.read(URL)
     assert kept is not None
     assert kept.wanted == "files:write"
+
+
+async def test_a_scope_that_a_renewed_token_lacks_is_told_and_kept_too(tmp_path: Path) -> None:
+    def script(sent: Sent) -> httpx2.Response:
+        if sent.headers["authorization"] == "Bearer old":
+            return httpx2.Response(401)
+        asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
+        return httpx2.Response(403, headers=asks)
+
+    endpoint, _, files = logged_in(script, tmp_path)
+    exchange = await endpoint.open("POST", {}, b"")
+    assert "run `roots-hub login far`" in exchange.refusal
+    kept = files.read(URL)
+    assert kept is not None
+    assert kept.wanted == "files:write"
+
+
+async def test_without_a_login_there_is_no_command_against_a_missing_scope() -> None:
+    asks = {"www-authenticate": 'Bearer error="insufficient_scope", scope="files:write"'}
+    endpoint, _ = endpoint_at(httpx2.Response(403, headers=asks))
+    exchange = await endpoint.open("POST", {}, b"")
+    assert exchange.refusal.endswith("403 (its token lacks the scope 'files:write')")
 
 
 def spoil(directory: Path) -> None:
