@@ -216,16 +216,16 @@ class HubPlace:
         raise OSError(errno.EPERM, "others may use it")
 
 
-def hub_name(identity: str, version: str) -> str:
-    """Return the name of the hub for what `identity` tells, of one version of the program.
+def hub_name(source: str, version: str) -> str:
+    """Return the name of the hub for one `source` of a config, of one version of the program.
 
-    Names of the same identity begin alike (`same_identity`).
+    Names of the same source begin alike (`have_same_source`).
     """
-    return f"{_hash(f'{os.geteuid()} {identity}', 6)}-{_hash(version, 3)}"
+    return f"{_hash(f'{os.geteuid()} {source}', 6)}-{_hash(version, 3)}"
 
 
-def same_identity(name: str, other: str) -> bool:
-    """Return whether two names are of hubs for the same, of whichever versions."""
+def have_same_source(name: str, other: str) -> bool:
+    """Return whether two names are of hubs for the same source, of whichever versions."""
     return name.partition("-")[0] == other.partition("-")[0]
 
 
@@ -234,7 +234,7 @@ def _hash(text: str, size: int) -> str:
 
 
 def of_config(path: str, directory: str) -> tuple[str, str]:
-    """Return the absolute path of a config file, and its identity.
+    """Return the absolute path of a config file, and what names it as a source.
 
     A link as the last part is not followed: relative paths in a config start where it lies.
     """
@@ -244,5 +244,5 @@ def of_config(path: str, directory: str) -> tuple[str, str]:
 
 
 def of_command(argv: list[str]) -> str:
-    """Return the identity of a wrapped command line."""
+    """Return what names a wrapped command line as a source."""
     return "\0".join(["command", *argv])

@@ -22,7 +22,7 @@ from hub.children.callbacks import ChildCallbacks, ChildRequest
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import Caller
 from hub.children.failures import unanswered
-from hub.children.handshake import HubIdentity, ServerHandshake, shake_hands, with_envelope
+from hub.children.handshake import HubDeclaration, ServerHandshake, shake_hands, with_envelope
 from hub.children.link import ChildConnection
 from hub.children.listen_streams import SUBSCRIBING, ChildListenStreams
 from hub.children.listing import ChildLists
@@ -88,7 +88,7 @@ class Child:
     def __init__(
         self,
         answers: ChildCallbacks,
-        hub: HubIdentity,
+        hub: HubDeclaration,
         connect: Connect,
         health: ChildHealth | None = None,
         *,

@@ -49,20 +49,20 @@ class ServerHandshake(Struct, frozen=True):
         return isinstance(self.capabilities.get(capability), dict)
 
 
-class HubIdentity(Struct, frozen=True):
+class HubDeclaration(Struct, frozen=True):
     """The hub's client info, and the client capabilities that the hub declares to the child."""
 
     info: JsonObject
     capabilities: JsonObject
 
-    def on_behalf_of(self, asks: JsonObject) -> HubIdentity:
-        """Return this identity with a client's own capabilities added."""
+    def on_behalf_of(self, asks: JsonObject) -> HubDeclaration:
+        """Return this with a client's own capabilities added."""
         if asks.items() <= self.capabilities.items():
             return self
-        return HubIdentity(self.info, {**self.capabilities, **asks})
+        return HubDeclaration(self.info, {**self.capabilities, **asks})
 
 
-async def shake_hands(peer: Peer, hub: HubIdentity, era: EraChoice) -> ServerHandshake:
+async def shake_hands(peer: Peer, hub: HubDeclaration, era: EraChoice) -> ServerHandshake:
     """Agree with a child on an era and a protocol version.
 
     `auto` begins with `initialize`: nearly every server in use supports it, and some servers exit
@@ -90,7 +90,7 @@ class _NoHandshakeError(ChildError):
     """The child answered `initialize` with a protocol version that has no handshake."""
 
 
-async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
+async def _initialize(peer: Peer, hub: HubDeclaration) -> ServerHandshake:
     asked: JsonObject = {
         "protocolVersion": HANDSHAKE_VERSIONS[-1],
         "capabilities": hub.capabilities,
@@ -106,7 +106,7 @@ async def _initialize(peer: Peer, hub: HubIdentity) -> ServerHandshake:
     return _handshake("legacy", version, result, hub)
 
 
-async def _discover(peer: Peer, hub: HubIdentity) -> ServerHandshake:
+async def _discover(peer: Peer, hub: HubDeclaration) -> ServerHandshake:
     version = MODERN_VERSIONS[-1]
     asked: JsonObject = {"_meta": envelope(hub, version)}
     try:
@@ -134,7 +134,7 @@ def _offers(refusal: RpcError, version: str) -> bool:
     )
 
 
-def envelope(hub: HubIdentity, version: str) -> JsonObject:
+def envelope(hub: HubDeclaration, version: str) -> JsonObject:
     """Return the `_meta` fields that every modern request must have."""
     return {
         PROTOCOL_VERSION_META: version,
@@ -143,7 +143,7 @@ def envelope(hub: HubIdentity, version: str) -> JsonObject:
     }
 
 
-def _handshake(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> ServerHandshake:
+def _handshake(era: Era, version: str, result: JsonObject, hub: HubDeclaration) -> ServerHandshake:
     instructions = result.get("instructions")
     info = result.get("serverInfo") or object_or_empty(result.get("_meta")).get(SERVER_INFO_META)
     return ServerHandshake(
@@ -157,7 +157,10 @@ def _handshake(era: Era, version: str, result: JsonObject, hub: HubIdentity) -> 
 
 
 def with_envelope(
-    params: JsonObject, handshake: ServerHandshake, hub: HubIdentity, log_level: str | None = None
+    params: JsonObject,
+    handshake: ServerHandshake,
+    hub: HubDeclaration,
+    log_level: str | None = None,
 ) -> JsonObject:
     """Return the params of a request in the form of the child's era.
 

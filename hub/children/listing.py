@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from hub.catalog.merge import Listing
-from hub.children.handshake import SHOWN, HubIdentity, ServerHandshake, with_envelope
+from hub.children.handshake import SHOWN, HubDeclaration, ServerHandshake, with_envelope
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc.errors import RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError, limit_parts
@@ -56,7 +56,7 @@ FIELD: Final = {
 class ChildLists:
     """The lists of one child, read again after changes; `timeout` is for each page, in seconds."""
 
-    def __init__(self, hub: HubIdentity, timeout: float) -> None:
+    def __init__(self, hub: HubDeclaration, timeout: float) -> None:
         self.timeout = timeout
         self._hub = hub
         self._outdated: set[str] = set()

@@ -18,7 +18,7 @@ from hub.children.child import Child, Down, Ready
 from hub.children.circuit_breaker import ChildHealth
 from hub.children.clients import ChildUser, Listeners
 from hub.children.concurrency import StartTurns
-from hub.children.handshake import HubIdentity
+from hub.children.handshake import HubDeclaration
 from hub.children.known.cache import CatalogCache
 from hub.children.known.lists import KnownLists, Outdated
 from hub.children.opener import LoginAddress, Opener, login_of, with_login
@@ -263,7 +263,7 @@ class ChildPool:
         launched = slot.launched = slot.key.plan
         child = slot.child = Child(
             self._answers(slot),
-            self._identity(slot),
+            self._declaration(slot),
             lambda: self._open(with_login(slot, self.login_page), launched),
             slot.health,
             learned=partial(self._learned, slot, tasks),
@@ -321,14 +321,14 @@ class ChildPool:
             wanted_roots=lambda: self._callers.add(slot.spec.name),
         )
 
-    def _identity(self, slot: ChildSlot) -> HubIdentity:
+    def _declaration(self, slot: ChildSlot) -> HubDeclaration:
         asks = messages.as_object(Raw(slot.key.asks))
         key = slot.key
         is_private = key.plan is not None and key.plan.cwd is None
         if slot.spec.answer_roots and (key.roots.roots or key.unknown or is_private):
             roots: JsonObject = {"roots": {"listChanged": True}}
             asks = {**roots, **asks}
-        return HubIdentity(self._info, asks)
+        return HubDeclaration(self._info, asks)
 
     def move(self, slot: ChildSlot, key: ChildKey) -> str | None:
         """Let a child go on under another key, with other roots, of which it is told.

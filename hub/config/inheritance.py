@@ -112,7 +112,7 @@ def _written(name: str, server: Server, environment: Mapping[str, str]) -> list[
         said += [server.url, sorted(plain.items()), server.transport]
         said += [server.auth is not None, server.auth is not None and server.auth.shared]
         secrets = {key: text for key, text in server.headers.items() if text.plain is None}
-    return [*said, sorted((key, text.identity) for key, text in secrets.items())]
+    return [*said, sorted((key, text.digested) for key, text in secrets.items())]
 
 
 def _digest(*parts: object) -> str:

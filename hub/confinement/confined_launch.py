@@ -99,7 +99,7 @@ def confined_plan(
     rules = [("r", grant) for grant in granted.read] + [("w", grant) for grant in granted.write]
     if plan.cwd is None:
         rules.append(("w", FileGrant(".")))
-    encoded = landlock.encode([(kind, one.path, one.identity) for kind, one in rules])
+    encoded = landlock.encode([(kind, one.path, one.inode) for kind, one in rules])
     held = launcher.pieces(_held(spec.confine, encoded, found_here))
     before = (sys.executable, "-I", "-S", "-B", launcher.__file__, *held, found.command)
     env = {**_env(places, plan), **found.env, **dict(plan.env)}
@@ -199,12 +199,12 @@ def _furnish(places: PrivateDirs, environment: Mapping[str, str], *, keeps: bool
         place.mkdir(mode=0o700)
     if keeps:
         Path(places.cache).mkdir(mode=0o700, parents=True, exist_ok=True)
-    identity = _git_identity(environment)
-    if identity:
-        (home / ".gitconfig").write_text(identity, encoding="utf-8")
+    user = _git_user(environment)
+    if user:
+        (home / ".gitconfig").write_text(user, encoding="utf-8")
 
 
-def _git_identity(environment: Mapping[str, str]) -> str:
+def _git_user(environment: Mapping[str, str]) -> str:
     """Return a git config with the user's name and email, which commits need; empty if unset."""
     git = shutil.which("git", path=environment.get("PATH"))
     if git is None:

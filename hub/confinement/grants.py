@@ -21,11 +21,11 @@ from hub.system.machine import Kernel
 class FileGrant(Struct, frozen=True):
     """A file, or a directory with everything below it.
 
-    With an `identity` (device and inode), nothing is granted if `path` is another file by then.
+    With an `inode` (its device and number), nothing is granted if `path` is another file by then.
     """
 
     path: str
-    identity: tuple[int, int] | None = None
+    inode: tuple[int, int] | None = None
 
 
 class FileGrants(Struct, frozen=True):

@@ -110,8 +110,8 @@ def encode(file_grants: list[tuple[str, str, tuple[int, int] | None]]) -> bytes:
     an inode that passes a link in what the child may write: the child may have made that link.
     """
     pieces: list[bytes] = []
-    for kind, path, identity in file_grants:
-        which = "-" if identity is None else f"{identity[0]}:{identity[1]}"
+    for kind, path, inode in file_grants:
+        which = "-" if inode is None else f"{inode[0]}:{inode[1]}"
         pieces += (kind.encode(), which.encode(), os.fsencode(path))
     return b"".join(piece + b"\0" for piece in pieces)
 
@@ -150,7 +150,7 @@ def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
     version: int,
     changeable: list[bytes],
     kind: bytes,
-    identity: bytes,
+    inode: bytes,
     path: bytes,
 ) -> None:
     try:
@@ -159,10 +159,10 @@ def _grant(  # noqa: PLR0913, PLR0917 - one Landlock rule
         return  # if this process cannot open the path, the command cannot either
     try:
         found = os.fstat(place)
-        if identity not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:
+        if inode not in {b"-", b"%d:%d" % (found.st_dev, found.st_ino)}:
             return
         real = os.readlink(b"/proc/self/fd/%d" % place)
-        is_linked = identity == b"-" and path[:1] == b"/" and real != path
+        is_linked = inode == b"-" and path[:1] == b"/" and real != path
         if is_linked and real != _led_to(path, changeable):
             return
         directory = found.st_mode & 0o170000 == 0o040000  # noqa: PLR2004 - S_IFMT, S_IFDIR: `stat` is one more module

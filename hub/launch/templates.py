@@ -76,7 +76,7 @@ class FileSecret(Struct, frozen=True):
         return f"${{file:{self.path}}}"
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def digested(self) -> tuple[str, ...]:
         return "file", self.path
 
 
@@ -95,7 +95,7 @@ class CommandSecret(Struct, frozen=True):
         return f"${{cmd:{self.words}}}"
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def digested(self) -> tuple[str, ...]:
         return "cmd", self.words, self.directory
 
 
@@ -110,7 +110,7 @@ class KeyringSecret(Struct, frozen=True):
         return f"${{keyring:{self.service}/{self.user}}}"
 
     @property
-    def identity(self) -> tuple[str, ...]:
+    def digested(self) -> tuple[str, ...]:
         return "keyring", self.service, self.user
 
 
@@ -143,9 +143,9 @@ class SecretText(Struct, frozen=True):
         )
 
     @property
-    def identity(self) -> list[tuple[str, ...]]:
-        """What tells this text from others, for a digest: it holds no value of a reference."""
-        return [("text", part) if isinstance(part, str) else part.identity for part in self.parts]
+    def digested(self) -> list[tuple[str, ...]]:
+        """What is digested to tell this text from others: it holds no value of a reference."""
+        return [("text", part) if isinstance(part, str) else part.digested for part in self.parts]
 
 
 class EnvironmentVariable(Struct, frozen=True):

@@ -7,11 +7,11 @@ from hub.attach.runtime_directory import (
     HubPlace,
     RuntimeDirectory,
     UnsafeDirectoryError,
+    have_same_source,
     hub_name,
     of_command,
     of_config,
     runtime_paths,
-    same_identity,
 )
 
 
@@ -104,12 +104,12 @@ def test_an_address_fits_into_a_socket_however_long_the_directory_is(base: Path)
 def test_names_tell_configs_commands_and_versions_apart(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(".")
     (tmp_path / "other.yaml").symlink_to("hub.yaml")
-    first, identity = of_config("hub.yaml", str(tmp_path))
-    assert of_config(f"{tmp_path}/link/hub.yaml", "/") == (first, identity)
-    assert of_config("other.yaml", str(tmp_path))[1] != identity
-    name = hub_name(identity, "1.0")
-    assert name == hub_name(identity, "1.0")
-    assert hub_name(identity, "1.1") != name
-    assert same_identity(hub_name(identity, "1.1"), name)
+    first, source = of_config("hub.yaml", str(tmp_path))
+    assert of_config(f"{tmp_path}/link/hub.yaml", "/") == (first, source)
+    assert of_config("other.yaml", str(tmp_path))[1] != source
+    name = hub_name(source, "1.0")
+    assert name == hub_name(source, "1.0")
+    assert hub_name(source, "1.1") != name
+    assert have_same_source(hub_name(source, "1.1"), name)
     assert of_command(["a", "b c"]) != of_command(["a", "b", "c"])
-    assert not same_identity(hub_name(of_command(["a"]), "1.0"), name)
+    assert not have_same_source(hub_name(of_command(["a"]), "1.0"), name)

@@ -17,7 +17,7 @@ from hub.children.callbacks import ChildCallbacks
 from hub.children.child import LONGEST_REASON, STALL, Child, Down, Ready, Starting
 from hub.children.child_call import MAX_INPUT_ROUNDS, ChildCall
 from hub.children.clients import StaleError
-from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.handshake import HubDeclaration, ServerHandshake
 from hub.children.listing import MAX_LISTED, RELIST_PAUSE
 from hub.errors import ChildError
 from hub.jsonrpc import messages as wire
@@ -54,7 +54,7 @@ def child_of(
 ) -> Child:
     notifier = {} if user is None else {SessionKey("a"): user}
     answers = ChildCallbacks(spec, EMPTY, Flavour.POSIX, notifier=lambda: notifier)
-    return Child(answers, HubIdentity(INFO, {}), fake.connect)
+    return Child(answers, HubDeclaration(INFO, {}), fake.connect)
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from hub.children.handshake import (
     MAX_INSTRUCTIONS,
-    HubIdentity,
+    HubDeclaration,
     ServerHandshake,
     envelope,
     input_required,
@@ -36,7 +36,7 @@ from hub.protocol.constants import (
 from hub.values import Json, JsonObject
 from tests.kit.fakes import SILENT, Answer, FakeChild, FakeLink, Script, failure
 
-HUB = HubIdentity({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
+HUB = HubDeclaration({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
 
 
 async def unasked(asked: Asked) -> Payload:

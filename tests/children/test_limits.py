@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Ready
-from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.handshake import HubDeclaration, ServerHandshake
 from hub.children.slot import ChildLimits, ChildSlot, ClientOfKey, key_of
 from hub.errors import ChildError
 from hub.paths.resolve import Flavour
@@ -32,7 +32,7 @@ def running(*sessions: str, used_at: float = 0.0, uses: int = 0) -> ChildSlot:
     """Return a place whose child is ready, and has nothing to do unless there are `uses`."""
     made = slot(*sessions)
     answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
-    made.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
+    made.child = Child(answers, HubDeclaration(INFO, {}), FakeChild().connect)
     made.child.state = READY
     made.used_at, made.uses = used_at, uses
     return made

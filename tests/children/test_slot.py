@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from hub.catalog.merge import Listing
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child, Down, Ready
-from hub.children.handshake import HubIdentity, ServerHandshake
+from hub.children.handshake import HubDeclaration, ServerHandshake
 from hub.children.slot import ChildKey, ChildSlot, ClientOfKey, key_of, why_not_kept
 from hub.launch.plan import LaunchTemplate, plan
 from hub.launch.templates import parse_template
@@ -54,7 +54,7 @@ def test_the_key_of_a_slot_follows_the_share_setting(
 def slot_at(spec: ServerSpec, *paths: object) -> ChildSlot:
     """Return a slot whose child runs as planned for these roots."""
     key = key_at(spec, *paths)
-    child = Child(ChildCallbacks(spec, key.roots, Flavour.POSIX), HubIdentity(INFO, {}), NEVER)
+    child = Child(ChildCallbacks(spec, key.roots, Flavour.POSIX), HubDeclaration(INFO, {}), NEVER)
     return ChildSlot(key, spec, child=child, launched=key.plan)
 
 
@@ -148,7 +148,7 @@ def test_a_place_says_how_its_child_is() -> None:
     slot = ChildSlot(key_, SPEC)
     assert (slot.state, slot.trouble, slot.listing, slot.is_idle) == ("idle", None, None, False)
     answers = ChildCallbacks(SPEC, EMPTY, Flavour.POSIX)
-    child = slot.child = Child(answers, HubIdentity(INFO, {}), FakeChild().connect)
+    child = slot.child = Child(answers, HubDeclaration(INFO, {}), FakeChild().connect)
     assert (slot.state, slot.trouble, slot.is_idle) == ("starting", None, False)
     child.state = Ready(GREETING, Listing(tools=(ECHO,)))
     assert (slot.state, slot.listing, slot.is_idle) == ("ready", child.state.listing, True)

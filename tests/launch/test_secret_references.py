@@ -91,7 +91,7 @@ def test_another_reference_is_another_plan() -> None:
     assert hash(one) != hash(two)
     # A text that looks like a reference is none.
     assert one != planned(CREDENTIAL="$${file:/x}")
-    assert one.secrets[0][1].identity == [("file", "/x")]
+    assert one.secrets[0][1].digested == [("file", "/x")]
 
 
 def test_what_the_hub_knows_of_a_childs_environment_has_no_inherited_value_for_a_secret() -> None:

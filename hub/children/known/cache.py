@@ -43,7 +43,7 @@ def entry_name(spec: ServerSpec, key: ChildKey) -> str:
     plan = key.plan
     launch: list[object] | None = None if plan is None else [plan.argv, plan.env, plan.cwd]
     if launch is not None and plan is not None and plan.secrets:
-        launch.append([(name, text.identity) for name, text in plan.secrets])
+        launch.append([(name, text.digested) for name, text in plan.secrets])
     roots = [[root.uri, root.path, root.name, root.is_file] for root in key.roots.roots]
     asks = key.asks.decode()
     return _named(

@@ -31,7 +31,7 @@ if __name__ == "__main__":
 
 from hub.children.process.subreaper import (
     Subreaper,
-    adopt,
+    become_subreaper,
     children_of,
     drain,
     kill,
@@ -66,7 +66,7 @@ class ForkServer:
 
     def serve(self) -> None:
         """Serve the hub until it is gone; then wait for the subreapers (`GRACE + PATIENCE` s)."""
-        adopt(b"roots-hub: fork")
+        become_subreaper(b"roots-hub: fork")
         poll = select.poll()
         poll.register(self._hub.fileno(), select.POLLIN)
         poll.register(self._wake, select.POLLIN)

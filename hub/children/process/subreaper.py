@@ -106,8 +106,8 @@ def drain(descriptor: int) -> None:
         return
 
 
-def adopt(name: bytes) -> None:
-    """Become a subreaper: the parent of all descendants that lose theirs (Linux 3.4 or later).
+def become_subreaper(name: bytes) -> None:
+    """Make this process the parent of all descendants that lose theirs (Linux 3.4 or later).
 
     `ps` and `top` show `name`, at most 15 bytes of it.
     """
@@ -151,7 +151,7 @@ class Subreaper:
 
     def run(self) -> None:
         """Start the child; return when the child and all that it has started have ended."""
-        adopt(b"roots-hub: keep")
+        become_subreaper(b"roots-hub: keep")
         try:
             self._child = self._started()
         except (OSError, ValueError, NotImplementedError) as exc:

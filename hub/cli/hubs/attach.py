@@ -94,9 +94,9 @@ def _attach(wanted: AttachOptions) -> int | str:
     served = _served(wanted, directory)
     if isinstance(served, str):
         return served
-    identity, serves = served
+    source, serves = served
     runtime = RuntimeDirectory.opened(os.environ)
-    place = HubPlace(runtime, hub_name(identity, __version__))
+    place = HubPlace(runtime, hub_name(source, __version__))
     program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "shared_hub.py")
     arguments = ["-P", program, "--directory", runtime.path, "--name", place.name, *serves]
     return attach(
@@ -118,8 +118,8 @@ def _served(wanted: AttachOptions, directory: str) -> tuple[str, list[str]] | st
     config = os.environ.get("HUB_CONFIG") if wanted.config is None else wanted.config
     if not config or config.lstrip().startswith("{"):
         return NO_CONFIG
-    config, identity = of_config(config, directory)
-    return (identity, ["--config", config]) if os.path.isfile(config) else f"there is no {config}"
+    config, source = of_config(config, directory)
+    return (source, ["--config", config]) if os.path.isfile(config) else f"there is no {config}"
 
 
 def hub_environment() -> dict[str, str]:

@@ -41,7 +41,7 @@ with lean():
     from hub.app.machine import Setting, this_machine
     from hub.app.running import ConnectionBuilder, open_hub
     from hub.attach.lifeline import NotAttachedError, ask
-    from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, same_identity
+    from hub.attach.runtime_directory import HubPlace, RuntimeDirectory, have_same_source
     from hub.attach.start import HELD, READY, READY_DESCRIPTOR
     from hub.cli.options import LogFile
     from hub.config.fields import LoadContext
@@ -218,7 +218,7 @@ def _began(place: HubPlace) -> None:
     others = [
         name
         for name in place.directory.names()
-        if name != place.name and same_identity(name, place.name)
+        if name != place.name and have_same_source(name, place.name)
     ]
     for name in others:
         from threading import Thread  # noqa: PLC0415 - seldom needed

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 
 from hub.children.callbacks import ChildCallbacks
 from hub.children.child import Child
-from hub.children.handshake import HubIdentity
+from hub.children.handshake import HubDeclaration
 from hub.children.process.process_tree import EndGraces, ProcessSupervisor
 from hub.children.remote.connect import open_remote
 from hub.errors import ChildError
@@ -118,7 +118,7 @@ async def owned(
     supervisor = supervisor or ProcessSupervisor(Shutdown())
     spec = remote(start_timeout=60.0, timeout=60.0, **changes)
     answers = ChildCallbacks(spec, roots_at(tmp_path), Flavour.POSIX)
-    hub = HubIdentity(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
+    hub = HubDeclaration(INFO, {"roots": {"listChanged": True}, "elicitation": {}})
     async with anyio.create_task_group() as tasks:
         opened = partial(
             open_remote, secrets=SecretReader(), for_commands={}, logins=None, supervisor=supervisor
