@@ -221,7 +221,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             *warnings,
             *missed_by(specs, os.environ),
             *_hubs(config),
-            *secret_warnings(config, specs),
+            *(one.sentence for one in secret_warnings(config, specs)),
             *_moved_names(config, named, path),
             *(
                 f"{one.where}: {one.what}. `{one.fix}` prints another one."

@@ -46,7 +46,7 @@ def _wants_keyring(spec: ServerSpec) -> bool:
     return login is not None and login.in_keyring
 
 
-def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[str]:
+def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[Finding]:
     """Yield what the operator should know of secrets: who else can read them, what is missing."""
     told = set[str]()
     for spec in specs:
@@ -55,12 +55,12 @@ def secret_warnings(config: HubConfig, specs: Sequence[ServerSpec]) -> Iterator[
                 sentence = open_to_others(reference.path)
                 if sentence is not None and sentence not in told:
                     told.add(sentence)
-                    yield f"{where}: {sentence}"
+                    yield Finding("warning", "secrets", where, sentence)
             elif isinstance(reference, CommandSecret):
                 program = program_path(reference.argv[0], reference.directory)
                 if shutil.which(program, path=spec.for_commands.get("PATH")) is None:
-                    fix = "Install it, or write its path."
-                    yield f"{where}: there is no program {program!r}. {fix}"
+                    what, fix = f"there is no program {program!r}", "Install it, or write its path."
+                    yield Finding("warning", "secrets", where, what, fix)
 
 
 def _references(config: HubConfig, spec: ServerSpec) -> Iterator[tuple[str, SecretReference]]:

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from hub.app.machine import place_of, this_machine
 from hub.audit.open_file import unfit
 from hub.cli.check.problems import folder_problems, token_problems
-from hub.cli.check.secrets import secret_problems
+from hub.cli.check.secrets import secret_problems, secret_warnings
 from hub.cli.doctor.configs import raw_servers
 from hub.cli.doctor.scene import LookedAtConfig, Scene, opened_up, quoted, status
 from hub.cli.terminal import Finding
@@ -63,12 +63,13 @@ def _edit(found: Finding, config: LookedAtConfig) -> str:
 
 
 def secrets(scene: Scene) -> Iterator[Finding]:
-    """Yield the secrets that servers' values refer to, and that cannot be read."""
+    """Yield the secrets of servers that cannot be read, and those that other users can read."""
     for config in scene.configs:
         if config.config is None:
             continue
-        for one in secret_problems(config.config, config.specs):
-            yield replace(one, fix=_edit(one, config))
+        for look in (secret_problems, secret_warnings):
+            for one in look(config.config, config.specs):
+                yield replace(one, fix=_edit(one, config)) if one.fix else one
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:

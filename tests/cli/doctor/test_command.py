@@ -96,6 +96,23 @@ def test_secrets_that_cannot_be_read_are_named(patient: Patient) -> None:
     assert found["fix"].startswith(f"In {patient.config}, at servers.git.env.T: Write the secret")
 
 
+def test_what_check_warns_of_secrets_is_named_too(patient: Patient) -> None:
+    (patient.home / "t").write_text("secret")
+    (patient.home / "t").chmod(0o640)
+    variables = f"""{{T: "${{file:{patient.home}/t}}", U: "${{cmd:passs show u}}"}}"""
+    patient.change("{command: uvx", f"{{env: {variables}, command: uvx")
+    found = [one for one in patient.found() if one["about"] == "secrets"]
+    assert [(one["level"], one["where"]) for one in found] == [
+        ("warning", "servers.git.env.T"),
+        ("warning", "servers.git.env.U"),
+    ]
+    assert found[0]["what"].startswith(
+        f"{patient.home}/t is open to other users (mode 0640): `chmod"
+    )
+    assert found[1]["what"] == "there is no program 'passs'"
+    assert found[1]["fix"].endswith("at servers.git.env.U: Install it, or write its path.")
+
+
 @pytest.mark.parametrize("name", ["a. b", "a: b. c"])
 def test_a_name_with_a_stop_in_it_is_told_whole(patient: Patient, name: str) -> None:
     file, program = f"/none/{name}", f"/none/{name}/x"
