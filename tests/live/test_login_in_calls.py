@@ -42,7 +42,7 @@ class PersonAsked:
         return ElicitResult(action=self._action)
 
     def _log_in(self, url: str) -> None:
-        assert "You are logged in" in httpx2.get(browse(url, "anna")).text
+        assert "The answer has come" in httpx2.get(browse(url, "anna")).text
 
 
 @pytest.fixture

@@ -123,7 +123,7 @@ async def test_a_person_logs_in_and_the_hub_calls_the_server(
         assert "code_challenge_method=S256" in url
         assert "resource=" in url
         answer = httpx2.get(browse(url, "anna"))
-        assert "You are logged in" in answer.text
+        assert "The answer has come" in answer.text
     assert running.returncode == 0
     assert f"logged in by {issuer}" in run("login", "--config", config).stdout
     async with connected(command, SharedFolders([tmp_path]), cwd=tmp_path) as client:
@@ -136,7 +136,7 @@ def test_the_installed_command_logs_in_and_out(tmp_path: Path, remote: str, issu
     """It loads the SDK's client itself: the other tests fork a process that has done so."""
     config = config_file(tmp_path, {"far": {"url": remote, "auth": "oauth"}})
     with logging_in(config, hub=ROOTS_HUB) as (running, url):
-        assert "You are logged in" in httpx2.get(browse(url, "anna")).text
+        assert "The answer has come" in httpx2.get(browse(url, "anna")).text
     assert running.returncode == 0
 
     def said(*arguments: str) -> str:

@@ -59,7 +59,8 @@ class Redirect:
                 return "This is no answer to the login."
             self._answer = exc
         self._came.set()
-        done = "You are logged in. You can close this page."
+        # Whether the code is worth a login only its exchange for tokens will tell.
+        done = "The answer has come, and roots-hub goes on with it. You can close this page."
         return done if isinstance(self._answer, AuthorizationCodeResult) else "The login failed."
 
     async def pasted(self, url: str) -> AuthorizationCodeResult:

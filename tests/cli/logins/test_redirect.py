@@ -20,7 +20,7 @@ async def test_the_browser_comes_back_with_a_code() -> None:
         place = urlsplit(redirect.url)
         assert place.hostname == "127.0.0.1"
         answer = await get(f"{redirect.url}?code=c%20d&state=s&iss=https://x.example")
-        assert "You are logged in" in answer.text
+        assert "The answer has come" in answer.text
         assert answer.headers["referrer-policy"] == "no-referrer"
         found = await redirect.come_back()
         assert (found.code, found.state, found.iss) == ("c d", "s", "https://x.example")
