@@ -45,44 +45,53 @@ MAX_MASKED = 1024 * 1024
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _BEGINS = rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?'
 _ASKS = re.compile(_BEGINS + rb'(?:"id"[^,]*+,\s*+)?"method"')
-_FIRST = re.compile(_BEGINS + rb'"id"\s*+:\s*+(\d{1,15})\s*+,')
+_ID = rb'"id"\s*+:\s*+(\d{1,15}|"[ !#-\[\]-~]{1,128}")\s*+'
+"""An id as nearly all clients write it: a number, or a text without escapes."""
+_FIRST = re.compile(_BEGINS + _ID + b",")
 _ANSWERS = re.compile(_FIRST.pattern + rb'\s*+"(?:result|error)"')
 _MEMBER = re.compile(r"[\s,]*")
 """What stands before a member's name, in an object that is known to be one."""
 _COLON = re.compile(r"\s*:\s*")
 _MARK = b"\xef\xbb\xbf"
 _DECODER = json.JSONDecoder(parse_int=str, parse_float=str, strict=False)
-_LAST = re.compile(
-    rb',\s*+"id"\s*+:\s*+(\d{1,15})\s*+(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+$'
-)
+_LAST = re.compile(rb",\s*+" + _ID + rb'(?:,\s*+"jsonrpc"\s*+:\s*+"2\.0"\s*+)?\}\s*+$')
 
 
-def id_first(text: bytes) -> int | None:
+def id_first(text: bytes) -> RequestId | None:
     """Return the id at the start of a message; None if the id is not there."""
-    return _number(_FIRST.match(text))
+    return _id_in(_FIRST.match(text))
 
 
 def answer_first(text: bytes) -> int | None:
-    """Return the id at the start of a response, before `result` or `error`; None otherwise."""
-    return _number(_ANSWERS.match(text))
+    """Return the id at the start of a response, before `result` or `error`; None otherwise.
+
+    The hub's own requests have numbers: a response to a text is to none of them.
+    """
+    return _number(_id_in(_ANSWERS.match(text)))
 
 
 def answered_by(ends: bytes) -> int | None:
     """Return the id of a truncated response from its start and end (`ends`); None if unknown."""
-    return None if _ASKS.match(ends) else _at_either_end(ends)
+    return None if _ASKS.match(ends) else _number(_at_either_end(ends))
 
 
-def asked_by(ends: bytes) -> int | None:
+def asked_by(ends: bytes) -> RequestId | None:
     """Return the id of a truncated request from its start and end (`ends`); None if unknown."""
     return _at_either_end(ends) if _ASKS.match(ends) else None
 
 
-def _at_either_end(ends: bytes) -> int | None:
-    return _number(_FIRST.match(ends) or _LAST.search(ends))
+def _at_either_end(ends: bytes) -> RequestId | None:
+    return _id_in(_FIRST.match(ends) or _LAST.search(ends))
 
 
-def _number(found: re.Match[bytes] | None) -> int | None:
-    return None if found is None else int(found[1])
+def _id_in(found: re.Match[bytes] | None) -> RequestId | None:
+    if found is None:
+        return None
+    return found[1][1:-1].decode() if found[1].startswith(b'"') else int(found[1])
+
+
+def _number(id_: RequestId | None) -> int | None:
+    return id_ if isinstance(id_, int) else None
 
 
 def parse_client(line: bytes) -> Message:

@@ -414,14 +414,17 @@ def test_the_size_of_a_response_is_that_of_its_content(answer: Response | Failur
         (b' { "jsonrpc" : "2.0" , "id" : 7 , "error" : ', 7, 7),
         (b'{"id":7,"method":"m', 7, None),
         (b'{"jsonrpc":"2.0","id":7}', None, None),
-        (b'{"jsonrpc":"2.0","id":"7","result":{', None, None),
+        (b'{"jsonrpc":"2.0","id":"7","result":{', "7", None),
+        (b'{"jsonrpc":"2.0","id":"a-7 b","method":"m', "a-7 b", None),
+        (b'{"jsonrpc":"2.0","id":"a\\"b","method":"m', None, None),
+        (b'{"jsonrpc":"2.0","id":"%s","method":"m' % (b"x" * 129), None, None),
         (b'{"jsonrpc":"2.0","id":1234567890123456,"result":{', None, None),
         (b'{"result":{"id":7,"result":1', None, None),
         (b"hello", None, None),
     ],
 )
 def test_a_beginning_tells_the_id_if_nothing_but_the_version_is_before_it(
-    text: bytes, id_: int | None, answers: int | None
+    text: bytes, id_: int | str | None, answers: int | None
 ) -> None:
     assert (id_first(text), answer_first(text)) == (id_, answers)
 
@@ -435,11 +438,16 @@ def test_a_beginning_tells_the_id_if_nothing_but_the_version_is_before_it(
         (b'{"jsonrpc":"2.0","id":7,"method":"m","params":{"a":"xxxx"}}', None, 7),
         (b'{"method":"m","params":{"a":"xxxx"},"jsonrpc":"2.0","id":7}', None, 7),
         (b'{"method":"m","params":{"a":"xxxx"},"id":7,"jsonrpc":"2.0"}', None, 7),
+        (b'{"jsonrpc":"2.0","id":"a-7","method":"m","params":{"a":"xxxx"}}', None, "a-7"),
+        (b'{"method":"m","params":{"a":"xxxx"},"jsonrpc":"2.0","id":"a-7"}', None, "a-7"),
+        (b'{"method":"m","params":{"a":"xxxx","id":"a-7"}}', None, None),
+        (b'{"method":"m","params":{"a":"x,\\"id\\":\\"a-7\\"}"}}', None, None),
+        (b'{"jsonrpc":"2.0","id":"7","result":{"a":"xxxx"}}', None, None),
         (b'{"jsonrpc":"2.0","method":"m","params":{"a":"xxxx"}}', None, None),
         (b'"xxxx', None, None),
     ],
 )
 def test_the_id_is_found_at_either_end_of_a_message(
-    ends: bytes, answered: int | None, asked: int | None
+    ends: bytes, answered: int | None, asked: int | str | None
 ) -> None:
     assert (answered_by(ends), asked_by(ends)) == (answered, asked)
