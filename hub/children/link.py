@@ -9,7 +9,7 @@ from hub.children.process.process import Process
 from hub.jsonrpc import messages as wire
 from hub.jsonrpc import parsing
 from hub.jsonrpc.exact_json import UnreadableAnswerError, WireError
-from hub.jsonrpc.lines import TruncatedLine
+from hub.jsonrpc.lines import TruncatedLine, UnfinishedLine
 from hub.jsonrpc.messages import Failure, Lost, Message, Response, lost
 from hub.jsonrpc.parsing import answered_by
 from hub.jsonrpc.peer import Outlet
@@ -131,12 +131,16 @@ class ProcessLink:
             if isinstance(line, TruncatedLine):
                 message = lost_in(self.conduct, line)
             else:
-                found = self._found(line)
-                message = message_in(self.conduct, line, found, otherwise="stdout is not JSON-RPC")
+                message = self._message(line)
             self.conduct.pace.lap()
             if message is not None:
                 return message
 
-    def _found(self, line: bytes) -> Message | WireError:
+    def _message(self, line: bytes) -> Message | None:
         offered, self._offered = self._offered, None
-        return offered[1] if offered is not None and offered[0] is line else parsed(line)
+        found = offered[1] if offered is not None and offered[0] is line else parsed(line)
+        if isinstance(line, UnfinishedLine) and isinstance(found, WireError):
+            # No answer that is wrong: the child ended while it wrote, which its calls are told.
+            self.conduct.log.warning("stdout ended inside a message", bytes=len(line))
+            return None
+        return message_in(self.conduct, line, found, otherwise="stdout is not JSON-RPC")

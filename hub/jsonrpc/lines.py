@@ -45,6 +45,10 @@ class TruncatedLine(bytes):
     size: int = 0
 
 
+class UnfinishedLine(bytes):
+    """The last line of a stream that has no newline: perhaps the writer ended inside it."""
+
+
 def _size_of(line: bytes) -> int:
     return line.size if isinstance(line, TruncatedLine) else len(line)
 
@@ -95,7 +99,9 @@ class LineSplitter:
     def finish(self) -> list[bytes]:
         """Return the last line if it has no newline, as in a file."""
         line = self._finish(b"")
-        return [line] if isinstance(line, TruncatedLine) or line.lstrip() else []
+        if isinstance(line, TruncatedLine):
+            return [line]
+        return [UnfinishedLine(line)] if line.lstrip() else []
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -126,11 +132,6 @@ class LineSplitter:
         return line
 
 
-def _nobody(line: bytes) -> bool:
-    """Take no line."""
-    return False
-
-
 class Lines(asyncio.Protocol):
     """The lines of a readable pipe, in order; reading pauses while too many lines wait.
 
@@ -148,7 +149,7 @@ class Lines(asyncio.Protocol):
         quiet: float = QUIET,
         last_lines: float = LAST_LINES,
     ) -> None:
-        self.taker: Callable[[bytes], bool] = _nobody
+        self.taker: Callable[[bytes], bool] = lambda _: False  # takes none
         self.failure: str | None = None
         self._conduct = conduct
         self._splitter = LineSplitter()

@@ -40,9 +40,9 @@ class Unlaunched(Process):
 
 
 @contextmanager
-def link(*lines: bytes) -> Generator[ProcessLink]:
+def link(*lines: bytes, unfinished: bytes = b"") -> Generator[ProcessLink]:
     process = Unlaunched()
-    process.lines.data_received(b"".join(line + b"\n" for line in lines))
+    process.lines.data_received(b"".join(line + b"\n" for line in lines) + unfinished)
     process.lines.eof_received()
     yield ProcessLink(process)
     process.lines.close()
@@ -73,6 +73,23 @@ async def test_a_message_that_is_too_large_is_reported_and_not_fatal() -> None:
     with link(b'"' + b"x" * messages.MAX_MESSAGE_BYTES, PING) as made, capture_logs() as logs:
         assert await made.next() == Request(1, "ping", {})
     assert [entry["event"] for entry in logs] == ["message too large, dropped"]
+
+
+async def test_an_answer_that_the_child_did_not_live_to_finish_is_none() -> None:
+    """Its call is told that the child went away, not that the answer cannot be read."""
+    half = b'{"jsonrpc":"2.0","id":7,"result":{"content":[{}'
+    with link(PING, unfinished=half) as made, capture_logs() as logs:
+        assert await made.next() == Request(1, "ping", {})
+        with pytest.raises(GoneError, match="closed its output"):
+            await made.next()
+    assert [entry["event"] for entry in logs] == ["stdout ended inside a message"]
+    with link(half) as made:
+        assert isinstance(await made.next(), Failure), "a line that is whole, and no JSON"
+
+
+async def test_a_last_message_needs_no_newline() -> None:
+    with link(unfinished=PING) as made:
+        assert await made.next() == Request(1, "ping", {})
 
 
 async def test_the_end_of_the_output_says_how_it_came() -> None:

@@ -150,10 +150,12 @@ async def test_g05_the_same_roots_again_change_nothing() -> None:
         client = await hub.connected()
         await client.read("/home/user/project/config.json")
         before = client.connection.session.known_effective()
+        generation = (await client.get_roots())["generation"]
         await client.changed()
         await client.read("/home/user/project/config.json")
         assert len(client.asked) == 2
         assert client.connection.session.known_effective() == before
+        assert (await client.get_roots())["generation"] == generation
         assert len(hub.children) == 1
         assert hub.child.heard("notifications/roots/list_changed") == 0
 
