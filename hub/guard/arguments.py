@@ -273,9 +273,16 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if kind is _PAYLOAD:
         is_json = node.structured and json_in(value) is not None
         return is_json or (":" in value and is_file_uri(value))
-    if kind is _WEAK and "::" in value and all(map(_NETWORK.fullmatch, value.split(","))):
-        return False  # addresses that a firewall lets through: `::/0`
+    if kind is _WEAK:
+        return not _names_no_file(value, is_label=node.label)
     return is_shaped(value) if kind is _VIRTUAL else kind is not _IGNORE
+
+
+def _names_no_file(value: str, *, is_label: bool) -> bool:
+    """Return whether a value names networks, as in a firewall's rule, or a serial port."""
+    if "::" in value:
+        return all(map(_NETWORK.fullmatch, value.split(",")))
+    return is_label and value.startswith("/dev/") and is_sign(value, is_label=True)
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:

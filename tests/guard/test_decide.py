@@ -566,6 +566,7 @@ _TEXT: Json = {"type": "string"}
 _REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
 _TO_SHELL: Json = {"type": "string", "description": "Message to send to the process"}
 _COPIED: Json = {"type": "string", "description": "The notebook to copy from"}
+_PORT: Json = {"type": "string", "description": "Serial port path, such as COM3"}
 _LOCAL: Json = {"type": "string", "description": "A local path"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
@@ -725,6 +726,11 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("flash", "firmware", "port", _TEXT, "/dev/ttyUSB0", True),
         ("flash", "firmware", "port", _TEXT, "/dev/sda", False),
         ("flash", "port", "firmware", _TEXT, "/dev/ttyUSB0", False),
+        ("open", "baud_rate", "port", _PORT, "/dev/ttyUSB0", True),
+        ("open", "baud_rate", "port", _PORT, "/dev/ttyUSB0/../sda", False),
+        ("open", "baud_rate", "port", _PORT, "/dev/sda", False),
+        ("open", "baud_rate", "port", _PORT, "/etc/hosts", False),
+        ("open", "baud_rate", "file", _PORT, "/dev/ttyUSB0", False),
         ("login", "url", "password", _TEXT, "~x/$HOME", True),
         ("ssh_exec", "connection", "command", _TEXT, "cat /etc/hosts", True),
         ("ssh_exec", "connection", "command", _TEXT, "cat a; cat /etc/hosts", False),

@@ -165,7 +165,7 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         "id": any(last_word(name) == "id" for name in names),
         "content": "content" in names,
         "patch": {"op", "path", "value"} <= names,
-        "scene": any(joined(name) == "scene_path" for name in names),
+        "scene": not names.isdisjoint({"scene_path", "scenePath"}),
         "edge": {"source", "target"} <= names and _weighs(members),
     }
     return {fact for fact, is_told in facts.items() if is_told}
