@@ -774,6 +774,8 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("build_exec", "image", "workdir", _TEXT, "/etc", False),
         ("ssh_tail", "server", "file", _TEXT, "/etc/hosts", True),
         ("ssh_tail", "server", "file", _LOCAL, "/etc/hosts", False),
+        ("ssh_read_local", "server", "file", _TEXT, "/etc/hosts", False),
+        ("ssh_read_upload", "server", "path", _TEXT, "/etc/hosts", False),
         ("ssh_tail", "key", "file", _TEXT, "/etc/hosts", False),
         ("ssh_add", "server", "file", _TEXT, "/etc/hosts", False),
         ("ssh_read", "server", "paths", {"type": "array"}, ["/etc/hosts"], False),

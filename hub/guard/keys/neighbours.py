@@ -166,6 +166,9 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         "content": "content" in names,
         "patch": {"op", "path", "value"} <= names,
         "scene": not names.isdisjoint({"scene_path", "scenePath"}),
+        "node": not names.isdisjoint(
+            {"node_type", "nodeType", "node_path", "nodePath", "prim_type"}
+        ),
         "edge": {"source", "target"} <= names and _weighs(members),
     }
     return {fact for fact, is_told in facts.items() if is_told}
@@ -184,16 +187,9 @@ def _told_by_others(
 
     `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
-    last, of_tool = last_word(key), words_of(tool)
-    of_request = key == "path" and not beside.isdisjoint({"cookie", "request"})
-    of_patch = key == "path" and "patch" in beside
-    is_node = words_of(key)[-2:] == ["node", "path"]
-    is_node = is_node or (key == "root_path" and "scene root" in described)
-    of_scene = is_node and ("godot" in of_tool or "scene" in beside)
-    if kind is Kind.PATH and (of_request or of_scene or of_patch):
-        is_here = any(map(_says_here, (described, " ".join(of_tool))))
-        told = (Kind.VIRTUAL, "the path of a cookie, a request or a node")
-        return None if is_here else (Kind.PATH, IN_PATCH) if of_patch else told
+    if kind is Kind.PATH:
+        return _told_of_path(key, described, tool, beside)
+    last = last_word(key)
     is_of_file = descriptions.MENTIONS_FILES.search(described)
     if kind is Kind.WEAK and not is_of_file:
         return _told_of_source(key, beside)
@@ -208,8 +204,27 @@ def _told_by_others(
     is_sent = last in sent and has_word(vocabulary.TYPING_WORDS, said)
     is_typed = has_word(vocabulary.TERMINAL_WORDS, said)
     is_typed = is_typed or (last == "text" and "terminal" in beside)
-    is_typed = is_typed or {"send", "input"}.issubset(of_tool)
+    is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
+
+
+def _told_of_path(key: str, described: str, tool: str, beside: set[str]) -> tuple[Kind, str] | None:
+    """Return what a path is that leads to no file: of a cookie, a request, a patch or a node."""
+    words, of_tool = words_of(key)[-2:], words_of(tool)
+    if any(map(_says_here, (described, " ".join(of_tool)))):
+        return None
+    if key == "path" and "patch" in beside:
+        return Kind.PATH, IN_PATCH
+    is_node = words == ["node", "path"]
+    is_node = is_node or (key == "root_path" and "scene root" in described)
+    of_scene = is_node and ("godot" in of_tool or "scene" in beside)
+    if of_scene or (key == "path" and not beside.isdisjoint({"cookie", "request"})):
+        return Kind.VIRTUAL, "the path of a cookie, a request or a node"
+    is_node = (
+        is_node or words == ["prim", "path"] or (words == ["parent", "path"] and "node" in beside)
+    )
+    told = (Kind.NEUTRAL, "perhaps the path of a node in a scene")
+    return told if is_node and not described else None
 
 
 def _told_of_source(key: str, beside: set[str]) -> tuple[Kind, str] | None:
@@ -246,7 +261,8 @@ def sent_elsewhere(
     """
     tool = _K8S.sub("kubernetes", tool)
     words = {*words_of(tool), *joined(tool).split("_")}
-    by_name = not is_here and vocabulary.HOSTING_WORDS.isdisjoint(words)
+    is_hosting = not vocabulary.HOSTING_WORDS.isdisjoint(words)
+    by_name = not is_here and not is_hosting
     named = [(joined(key), key in required) for key in members]
     outer = [(joined(key), must) for key, must in around.items()]
     outer = [(key, must) for key, must in outer if key not in vocabulary.SPEAK_BESIDE]
@@ -263,17 +279,18 @@ def sent_elsewhere(
         key
         for key, of in members.items()
         if joined(key) in sent and not any("properties" in schema for schema in of)
-        if not _says_it_stays(key, of)
+        if not _says_it_stays(key, of, is_hosting=is_hosting)
     )
 
 
-def _says_it_stays(key: str, schemas: list[JsonObject]) -> bool:
-    """Return whether an argument is of this machine, as its description says; a list of paths is.
+def _says_it_stays(key: str, schemas: list[JsonObject], *, is_hosting: bool) -> bool:
+    """Return whether an argument is of this machine, as its description says.
 
-    In a list the paths would be taken for data, even if the call names this machine.
+    A path is, too, if the tool `is_hosting`, and so is a list of paths: these would be taken for
+    data, even if the call names this machine.
     """
     is_path = kind_of_key(key)[0] is Kind.PATH
-    if is_path and "string" not in types_of(schemas):
+    if is_path and (is_hosting or "string" not in types_of(schemas)):
         return True
     says = descriptions.SAYS_LOCAL if is_path else descriptions.MENTIONS_FILES
     return any(map(says.search, texts(schemas, "description", most=READ_OF_ALL)))

@@ -163,7 +163,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("node_path", {"description": "Path to the Node.js program"}, Kind.PATH),
         ("node_path", {"description": "Path to the node executable"}, Kind.PATH),
         ("node_path", {"description": "Path to the node binary to run"}, Kind.PATH),
-        ("node_path", {"title": "Node Path"}, Kind.PATH),
+        ("node_path", {"title": "Node Path"}, Kind.NEUTRAL),
         ("node_path", {"description": "Path to node"}, Kind.PATH),
         ("path", {"description": "Path to the node project"}, Kind.PATH),
         ("path", {"description": "Path to your node app (e.g. ./app)"}, Kind.PATH),
@@ -1159,12 +1159,25 @@ def test_the_body_of_a_request_goes_to_its_server(
         ("godot_run", "root_path", "", Kind.PATH),
         ("godot_run", "project_root_path", "", Kind.PATH),
         ("godot_run", "node_path", "Path of the file with the node", Kind.PATH),
-        ("set_up", "node_path", "", Kind.PATH),
+        ("set_up", "node_path", "", Kind.NEUTRAL),
+        ("set_attribute", "primPath", "", Kind.NEUTRAL),
+        ("set_attribute", "prim_path", "Path of the USD file", Kind.PATH),
+        ("load_scene", "node_path", "", Kind.PATH),
+        ("set_up", "node_file_path", "", Kind.PATH),
     ],
 )
 def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind: Kind) -> None:
     schema: Json = {"properties": {key: {**_TEXT, "description": described}}}
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [("node_type", Kind.NEUTRAL), ("nodePath", Kind.NEUTRAL), ("name", Kind.PATH)],
+)
+def test_a_parent_beside_a_node_is_one_of_its_scene(beside: str, kind: Kind) -> None:
+    schema: Json = {"properties": {"parent_path": _TEXT, beside: _TEXT}}
+    assert compile_schema(schema, {}, tool="create").member("parent_path").kind is kind
 
 
 @pytest.mark.parametrize(
