@@ -108,13 +108,11 @@ TYPING_WORDS = _words("send type write feed pass paste input interact key keys")
 TERMINAL_WORDS = _words("tmux terminal pty iterm pane console repl process stdin shell")
 """Both in a tool's name or a text's description: what is typed into a program is that text."""
 GOES_ELSEWHERE = _table(
-    "| helm | value set set_value set_string set_literal",
+    "| helm | value set set_string set_literal",
     "| kubectl kubernetes | patch patch_data manifest spec body from_literal",
     "| container pod | exec execute run create recreate start launch deploy"
     " | command cmd entrypoint env environment env_var",
     "container container_id container_name pod pod_name | exec execute run | command cmd",
-    "container container_id container_name pod pod_name | exec execute"
-    " | cwd workdir work_dir working_dir working_directory",
     "service service_name | compose | exec run | command cmd",
     "| ssh | exec execute run command | command cmd cwd workdir work_dir working_dir"
     " working_directory",
