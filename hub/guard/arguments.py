@@ -22,6 +22,7 @@ from hub.guard.keys.neighbours import named_in
 from hub.guard.keys.nodes import (
     BY_OPERATOR,
     EXTENSION,
+    IN_PATCH,
     ArgumentNode,
     inherited,
     is_in_container,
@@ -54,6 +55,9 @@ _SHAPED = re.compile(
     re.IGNORECASE,
 )
 _PATH_KEY = re.compile(r"[/\\~]|\.\.|%[0-9a-f%]{2}|^file:|\$\{?[a-z_]{2}", re.IGNORECASE)
+_NETWORK = re.compile(
+    r"\s*(?:[\da-f]*:[\da-f]*:[\da-f:]*/\d{1,3}|\d+(?:\.\d+){3}/\d{1,2})\s*", re.IGNORECASE
+)
 _UNREAD = ArgumentNode(why="it is a string in what looks like JSON and cannot be read")
 _NESTED = (dict, list)
 _BESIDE = IN_CONTAINER | {"path", *SCRIPTS}
@@ -217,7 +221,7 @@ def _kind_in(
     value: JsonObject, key: str, inner: ArgumentNode, at: _Place, found: _Found
 ) -> tuple[Kind, bool]:
     """Return the kind of a member of the object `value`, and whether it is read as a whole."""
-    if not inner.declared and is_in_document(key, value):
+    if (not inner.declared or inner.why is IN_PATCH) and is_in_document(key, value):
         return _NEUTRAL, False
     if inner.why is not BY_OPERATOR and is_in_container(key, value, at.pointer):
         return _VIRTUAL, False
@@ -269,7 +273,16 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
     if kind is _PAYLOAD:
         is_json = node.structured and json_in(value) is not None
         return is_json or (":" in value and is_file_uri(value))
+    if kind is _WEAK:
+        return not _names_no_file(value, is_label=node.label)
     return is_shaped(value) if kind is _VIRTUAL else kind is not _IGNORE
+
+
+def _names_no_file(value: str, *, is_label: bool) -> bool:
+    """Return whether a value names networks, as in a firewall's rule, or a serial port."""
+    if "::" in value:
+        return all(map(_NETWORK.fullmatch, value.split(",")))
+    return is_label and value.startswith("/dev/") and is_sign(value, is_label=True)
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:

@@ -546,6 +546,21 @@ def test_a_pointer_into_a_document_is_no_path(change: JsonObject, kind: Kind) ->
     schema: JsonObject = {"properties": {"x": {"items": {"properties": {"path": {}}}}}}
     declared = find_candidates(compile_schema(schema, {}), {"x": [change]})
     assert {one.key: one.kind for one in declared}["path"] is Kind.PATH
+    members: JsonObject = {"op": {}, "path": {"type": "string"}, "value": {}}
+    schema = {"properties": {"x": {"items": {"properties": members}}}}
+    declared = find_candidates(compile_schema(schema, {}), {"x": [change]})
+    assert {one.key: one.kind for one in declared}["path"] is kind
+
+
+@pytest.mark.parametrize(
+    ("tool", "described"),
+    [("change_file", ""), ("save", ""), ("change", "Path to the file"), ("change", "On disk")],
+)
+def test_a_declared_pointer_may_be_the_path_of_a_file(tool: str, described: str) -> None:
+    path: Json = {"type": "string", "description": described}
+    shape = compile_schema({"properties": {"op": {}, "path": path, "value": {}}}, {}, tool=tool)
+    found = find_candidates(shape, {"op": "add", "path": "/spec/n", "value": 1})
+    assert {one.key: one.kind for one in found}["path"] is Kind.PATH
 
 
 def test_a_number_in_a_path_of_keys_is_no_descriptor() -> None:

@@ -566,6 +566,8 @@ _TEXT: Json = {"type": "string"}
 _REGEX: Json = {"type": "string", "description": "The search pattern (regex by default)"}
 _TO_SHELL: Json = {"type": "string", "description": "Message to send to the process"}
 _COPIED: Json = {"type": "string", "description": "The notebook to copy from"}
+_PORT: Json = {"type": "string", "description": "Serial port path, such as COM3"}
+_LOCAL: Json = {"type": "string", "description": "A local path"}
 _WORDS: Json = {"anyOf": [_LIST, _TEXT]}
 
 
@@ -724,6 +726,11 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("flash", "firmware", "port", _TEXT, "/dev/ttyUSB0", True),
         ("flash", "firmware", "port", _TEXT, "/dev/sda", False),
         ("flash", "port", "firmware", _TEXT, "/dev/ttyUSB0", False),
+        ("open", "baud_rate", "port", _PORT, "/dev/ttyUSB0", True),
+        ("open", "baud_rate", "port", _PORT, "/dev/ttyUSB0/../sda", False),
+        ("open", "baud_rate", "port", _PORT, "/dev/sda", False),
+        ("open", "baud_rate", "port", _PORT, "/etc/hosts", False),
+        ("open", "baud_rate", "file", _PORT, "/dev/ttyUSB0", False),
         ("login", "url", "password", _TEXT, "~x/$HOME", True),
         ("ssh_exec", "connection", "command", _TEXT, "cat /etc/hosts", True),
         ("ssh_exec", "connection", "command", _TEXT, "cat a; cat /etc/hosts", False),
@@ -754,6 +761,34 @@ _PLACES_IN_IT: Json = {"path": "/etc/hosts", "x": ["../x"]}
         ("godot_node", "scene", "node_path", _TEXT, "/etc/hosts", True),
         ("node", "scene", "node_path", _TEXT, "/etc/hosts", False),
         ("login", "url", "password_file", _TEXT, "/etc/hosts", False),
+        ("ssh_exec", "server", "cwd", _TEXT, "/etc", True),
+        ("ssh_exec", "server", "cwd", _TEXT, "../../x", False),
+        ("ssh_exec", "server", "cwd", _TEXT, "file:///etc", False),
+        ("ssh_exec", "server", "cwd", _LOCAL, "/etc", False),
+        ("ssh_exec", "use_ssh", "cwd", _TEXT, "/etc", False),
+        ("ssh_sync", "server", "cwd", _TEXT, "/etc", False),
+        ("git_exec_over_ssh", "server", "cwd", _TEXT, "/etc", False),
+        ("exec", "container_id", "workdir", _TEXT, "/etc", False),
+        ("ssh_tail", "server", "file", _TEXT, "/etc/hosts", True),
+        ("ssh_tail", "server", "file", _LOCAL, "/etc/hosts", False),
+        ("ssh_read_local", "server", "file", _TEXT, "/etc/hosts", False),
+        ("ssh_read_upload", "server", "path", _TEXT, "/etc/hosts", False),
+        ("ssh_tail", "key", "file", _TEXT, "/etc/hosts", False),
+        ("ssh_add", "server", "file", _TEXT, "/etc/hosts", False),
+        ("ssh_read", "server", "paths", {"type": "array"}, ["/etc/hosts"], False),
+        ("add_node", "scene_path", "node_path", _TEXT, "/etc/hosts", True),
+        ("add_node", "scenePath", "parent_path", _TEXT, "/etc/hosts", False),
+        ("add_node", "scene_path", "node_path", _LOCAL, "/etc/hosts", False),
+        ("comment", "line", "suggestion", _TEXT, "open('/etc/hosts')", True),
+        ("comment", "line", "suggestion_file", _TEXT, "/etc/hosts", False),
+        ("add_slide", "title", "bullets", {"type": "array"}, ["/etc/hosts is read"], True),
+        ("add_slide", "title", "bullet_image", _TEXT, "/etc/hosts", False),
+        ("open_port", "name", "source", _TEXT, "::/0", True),
+        ("open_port", "name", "sources", {"type": "array"}, ["0.0.0.0/0", "fe80::/10"], True),
+        ("open_port", "name", "destination", _TEXT, "10.0.0.0/8, ::/0", True),
+        ("open_port", "name", "source", _TEXT, "a::/etc", False),
+        ("open_port", "name", "source", _TEXT, "::/0,/etc", False),
+        ("open_port", "name", "source", _TEXT, "::/0/../etc", False),
     ],
 )
 def test_what_goes_elsewhere_by_the_arguments_beside_it_is_data(  # noqa: PLR0913 - one case

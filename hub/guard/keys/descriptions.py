@@ -103,7 +103,7 @@ SAYS_OTHER = _says(
 )
 SAYS_ON_DISK = _says(
     r"local|host|disk|machine|absolute|\bv?fs\b|save|load|output|dest|cwd|(?<!web)sock|(?<!net)work"
-    r"|clone|checkout"
+    r"|clone|checkout|attach"
 )
 """A path of this machine after all, by its name, its description or its tool's name."""
 SAYS_HERE_TOO = _says(
@@ -150,6 +150,8 @@ SAYS_RUN_ELSEWHERE = _says(
     r"|server|host|machine|system))\b|(?:the )?(?:container|adb shell) command\b)"
 )
 """A command is run there, and nothing is said of this machine."""
+SAYS_LOCAL = _says(r"\blocal|\bhost\b|\bthis (?:machine|computer)\b|\b(?:up|down)load")
+"""Of a path that would be on another machine, by its tool: one of this machine after all."""
 SAYS_THIS_MACHINE = _says(r"\blocalhost\b|\b127\.0\.|\blocally\b|\bthis (?:machine|computer)\b")
 """In what is said beside a command: a host may be this one."""
 _LANGUAGE = (

@@ -23,7 +23,15 @@ from hub.guard.keys.key_words import (
     takes_arguments,
     words_of,
 )
-from hub.guard.keys.nodes import FOR_SHELL, IN_A_LANGUAGE, IN_CONTAINER, ArgumentNode, why_of_script
+from hub.guard.keys.nodes import (
+    FOR_SHELL,
+    IN_A_LANGUAGE,
+    IN_CONTAINER,
+    IN_PATCH,
+    ON_ANOTHER_MACHINE,
+    ArgumentNode,
+    why_of_script,
+)
 from hub.guard.keys.vocabulary import Kind
 from hub.values import Json, JsonObject, object_or_empty
 
@@ -31,6 +39,7 @@ _FOLDER = re.compile(r"(?:folder|dir|directory)(?:_?(?:path|name))?$", re.IGNORE
 _HTTP = re.compile(r"\b(?:GET|HTTP)\b")
 _METHODS = ("method", "http_method", "httpMethod")
 _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECASE)
+_SLUG = re.compile(r"\bslug\b", re.IGNORECASE)
 _K8S = re.compile("k8s", re.IGNORECASE)
 _UNNAMED = re.compile("container|pod|host|server|machine")
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
@@ -66,6 +75,8 @@ def told_by_its_name(
                 known[key] = replace(node, why=IN_CONTAINER, varies=True)
             elif is_read and not takes_arguments(key):
                 known[key] = replace(node, why=FOR_SHELL)
+        elif node.kind is Kind.PATH and key in sent and not _may_be_here(schemas):
+            known[key] = replace(node, kind=Kind.VIRTUAL, why=ON_ANOTHER_MACHINE, varies=True)
         elif node.declared:
             told = _told_by_others(node.kind, key, described, tool, beside)
             known |= {key: replace(node, kind=told[0], why=told[1])} if told else {}
@@ -153,8 +164,20 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         "terminal": any(has_word(vocabulary.TERMINAL_WORDS, one) for one in of_terminal),
         "id": any(last_word(name) == "id" for name in names),
         "content": "content" in names,
+        "patch": {"op", "path", "value"} <= names,
+        "scene": not names.isdisjoint({"scene_path", "scenePath"}),
+        "node": not names.isdisjoint(
+            {"node_type", "nodeType", "node_path", "nodePath", "prim_type"}
+        ),
+        "edge": {"source", "target"} <= names and _weighs(members),
     }
     return {fact for fact, is_told in facts.items() if is_told}
+
+
+def _weighs(members: Mapping[str, list[JsonObject]]) -> bool:
+    """Return whether one of the members is the weight of an edge: a number."""
+    of_weight = (types_of(members[name]) for name in ("value", "weight") if name in members)
+    return any(types and types <= {"number", "integer"} for types in of_weight)
 
 
 def _told_by_others(
@@ -164,18 +187,12 @@ def _told_by_others(
 
     `kind` is what its own name and the text `described` say. None if the others tell nothing.
     """
-    last, of_tool = last_word(key), words_of(tool)
-    of_request = key == "path" and not beside.isdisjoint({"cookie", "request"})
-    is_node = words_of(key)[-2:] == ["node", "path"]
-    is_node = is_node or (key == "root_path" and "scene root" in described)
-    of_scene = is_node and "godot" in of_tool
-    if kind is Kind.PATH and (of_request or of_scene):
-        is_here = any(map(_says_here, (described, " ".join(of_tool))))
-        return None if is_here else (Kind.VIRTUAL, "the path of a cookie, a request or a node")
-    is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
+    if kind is Kind.PATH:
+        return _told_of_path(key, described, tool, beside)
+    last = last_word(key)
     is_of_file = descriptions.MENTIONS_FILES.search(described)
-    if kind is Kind.WEAK and last == "source" and is_of_cell and not is_of_file:
-        return Kind.PAYLOAD, "the code in a cell of a notebook"
+    if kind is Kind.WEAK and not is_of_file:
+        return _told_of_source(key, beside)
     if kind not in _TEXTS:
         return None
     if (last in {"title", "heading"} and "folder" in beside) or _is_reached(key, tool, beside):
@@ -187,8 +204,36 @@ def _told_by_others(
     is_sent = last in sent and has_word(vocabulary.TYPING_WORDS, said)
     is_typed = has_word(vocabulary.TERMINAL_WORDS, said)
     is_typed = is_typed or (last == "text" and "terminal" in beside)
-    is_typed = is_typed or {"send", "input"}.issubset(of_tool)
+    is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
+
+
+def _told_of_path(key: str, described: str, tool: str, beside: set[str]) -> tuple[Kind, str] | None:
+    """Return what a path is that leads to no file: of a cookie, a request, a patch or a node."""
+    words, of_tool = words_of(key)[-2:], words_of(tool)
+    if any(map(_says_here, (described, " ".join(of_tool)))):
+        return None
+    if key == "path" and "patch" in beside:
+        return Kind.PATH, IN_PATCH
+    is_node = words == ["node", "path"]
+    is_node = is_node or (key == "root_path" and "scene root" in described)
+    of_scene = is_node and ("godot" in of_tool or "scene" in beside)
+    if of_scene or (key == "path" and not beside.isdisjoint({"cookie", "request"})):
+        return Kind.VIRTUAL, "the path of a cookie, a request or a node"
+    is_node = (
+        is_node or words == ["prim", "path"] or (words == ["parent", "path"] and "node" in beside)
+    )
+    told = (Kind.NEUTRAL, "perhaps the path of a node in a scene")
+    return told if is_node and not described else None
+
+
+def _told_of_source(key: str, beside: set[str]) -> tuple[Kind, str] | None:
+    """Return what a `source` or `target` is, if it is no file: code in a cell, or a node."""
+    is_of_cell = words_of(key)[-2:-1] == ["cell"] or "cell" in beside
+    if last_word(key) == "source" and is_of_cell:
+        return Kind.PAYLOAD, "the code in a cell of a notebook"
+    is_end = key in {"source", "target"} and "edge" in beside
+    return (Kind.NEUTRAL, "the name of a node, beside the weight of an edge") if is_end else None
 
 
 def _is_reached(key: str, tool: str, beside: set[str]) -> bool:
@@ -216,7 +261,8 @@ def sent_elsewhere(
     """
     tool = _K8S.sub("kubernetes", tool)
     words = {*words_of(tool), *joined(tool).split("_")}
-    by_name = not is_here and vocabulary.HOSTING_WORDS.isdisjoint(words)
+    is_hosting = not vocabulary.HOSTING_WORDS.isdisjoint(words)
+    by_name = not is_here and not is_hosting
     named = [(joined(key), key in required) for key in members]
     outer = [(joined(key), must) for key, must in around.items()]
     outer = [(key, must) for key, must in outer if key not in vocabulary.SPEAK_BESIDE]
@@ -229,13 +275,25 @@ def sent_elsewhere(
             sent |= keys
     if not vocabulary.SHELL_WORDS.isdisjoint(members):
         sent.discard("arg")
-    says = descriptions.MENTIONS_FILES.search
     return frozenset(
         key
         for key, of in members.items()
         if joined(key) in sent and not any("properties" in schema for schema in of)
-        if not any(map(says, texts(of, "description", most=READ_OF_ALL)))
+        if not _says_it_stays(key, of, is_hosting=is_hosting)
     )
+
+
+def _says_it_stays(key: str, schemas: list[JsonObject], *, is_hosting: bool) -> bool:
+    """Return whether an argument is of this machine, as its description says.
+
+    A path is, too, if the tool `is_hosting`, and so is a list of paths: these would be taken for
+    data, even if the call names this machine.
+    """
+    is_path = kind_of_key(key)[0] is Kind.PATH
+    if is_path and (is_hosting or "string" not in types_of(schemas)):
+        return True
+    says = descriptions.SAYS_LOCAL if is_path else descriptions.MENTIONS_FILES
+    return any(map(says.search, texts(schemas, "description", most=READ_OF_ALL)))
 
 
 def _is_http(members: Mapping[str, list[JsonObject]]) -> bool:
@@ -256,4 +314,8 @@ def found_elsewhere(members: Mapping[str, list[JsonObject]]) -> set[str]:
     for places, there in vocabulary.BESIDE_A_PLACE:
         found |= there if tells(places) else frozenset()
     of_all = tells(vocabulary.REPOSITORY) or ("owner" in members and tells({"repo"}))
+    # A hosted repository has a slug, a folder of this machine has a path.
+    named = {one for one in ("repo", "repository") if one in beside}
+    slugs = {one for one in named if _SLUG.search(said_of(members[beside[one]]))}
+    of_all = of_all or tells(slugs | {"repo_slug", "repository_slug"})
     return found | {""} if of_all else found

@@ -33,6 +33,10 @@ FOR_SHELL = "a command that a shell reads, as the schema says"
 """Why a command is judged as one that no program gets as its arguments, without a shell."""
 IN_CONTAINER = "a command that is run in a container or on another machine"
 """Why a command is judged as what is behind `docker exec x`."""
+ON_ANOTHER_MACHINE = "a path on another machine"
+"""Why a path is none of this machine, unless the call names this one: see `in_call`."""
+IN_PATCH = "perhaps a pointer into the document that an operation changes"
+"""Why a path is no file's in an operation of a JSON Patch: see `is_in_document`."""
 _NAMED_HERE = "a command for a machine that the call names as this one"
 FOR_INTERPRETER = "a script for a shell or an interpreter"
 IN_A_LANGUAGE = "code that is run in the language that the call names"
@@ -115,9 +119,9 @@ class ArgumentNode(Struct, frozen=True):
         if self.kind is Kind.NEUTRAL:
             is_url = isinstance(value, str) and _TEMPLATE.match(value)
             return replace(self, kind=Kind.VIRTUAL) if is_url else self
-        if self.why is IN_CONTAINER:
+        if self.why in _ELSEWHERE:
             is_here = _names_this_machine(beside) or _names_this_machine(arguments)
-            return replace(self, why=_NAMED_HERE) if is_here else self
+            return replace(self, **_ELSEWHERE[self.why]) if is_here else self
         texts = value if isinstance(value, list) else [value]
         return _OPTIONS if any(str(text).lstrip()[:1] == "-" for text in texts) else self
 
@@ -127,6 +131,8 @@ class ArgumentNode(Struct, frozen=True):
         return replace(inner, tree=False) if inner.tree else inner
 
 
+_ELSEWHERE = {IN_CONTAINER: {"why": _NAMED_HERE}, ON_ANOTHER_MACHINE: {"kind": Kind.PATH}}
+"""Why something is for another machine, and what changes if the call names this one."""
 _OPTIONS = ArgumentNode(Kind.GLOB, "a program may take it for options")
 
 

@@ -85,7 +85,7 @@ PAYLOAD_WORDS = _words(
     " intent subject pointer jq jql cql graphql gql mutation find line tooltip chat reply abstract"
     " excerpt quote observation objective feedback fact hypothesis conclusion finding matcher"
     " cypher sparql promql logql soql wiql kql term row cell explanation detail reasoning remark"
-    " password passphrase element"
+    " password passphrase element suggestion critique bullet"
 )
 VIRTUAL_WORDS = _words("endpoint route")
 OUTPUT_WORDS = _words("output out dest destination save export")
@@ -114,7 +114,10 @@ GOES_ELSEWHERE = _table(
     " | command cmd entrypoint env environment env_var",
     "container container_id container_name pod pod_name | exec execute run | command cmd",
     "service service_name | compose | exec run | command cmd",
-    "| ssh | exec execute run command | command cmd",
+    "| ssh | exec execute run command | command cmd cwd workdir work_dir working_dir"
+    " working_directory",
+    "host host_name server server_name machine | ssh | tail cat read grep stat"
+    " | file file_path path",
     "host host_name server server_name machine | remote | exec execute run command | command cmd",
     "| adb | shell | command cmd",
     "| playbook ansible | extra_var",
@@ -141,7 +144,8 @@ GOES_ELSEWHERE = _table(
 """Arguments (none: any), words that a tool's name has one of each of, and what goes elsewhere.
 
 It goes to a cluster, a container, or the place that such an argument names: as an object, a list,
-or a text that is a payload. Other texts may be commands for a shell of this machine.
+or a text that is a payload. A path is one of that place. Other texts may be commands for a shell of
+this machine.
 """
 SPEAK_BESIDE = _words("query sheet index name title row col")
 """Those of them with a usual name: they tell of the arguments beside them, not of inner ones."""

@@ -163,7 +163,7 @@ def of(key: str, schema: JsonObject) -> ArgumentNode:
         ("node_path", {"description": "Path to the Node.js program"}, Kind.PATH),
         ("node_path", {"description": "Path to the node executable"}, Kind.PATH),
         ("node_path", {"description": "Path to the node binary to run"}, Kind.PATH),
-        ("node_path", {"title": "Node Path"}, Kind.PATH),
+        ("node_path", {"title": "Node Path"}, Kind.NEUTRAL),
         ("node_path", {"description": "Path to node"}, Kind.PATH),
         ("path", {"description": "Path to the node project"}, Kind.PATH),
         ("path", {"description": "Path to your node app (e.g. ./app)"}, Kind.PATH),
@@ -1096,6 +1096,14 @@ def test_a_command_for_a_machine_that_is_this_one_is_run_here(
     assert (node.in_call("ls", beside, arguments).why == IN_CONTAINER) is elsewhere
 
 
+@pytest.mark.parametrize(("server", "kind"), [("web1", Kind.VIRTUAL), ("localhost", Kind.PATH)])
+def test_a_path_on_a_machine_that_is_this_one_is_here(server: str, kind: Kind) -> None:
+    schema: Json = {"properties": {"server": _TEXT, "file": _TEXT}, "required": ["server"]}
+    node = compile_schema(schema, {}, tool="ssh_tail").member("file")
+    call: JsonObject = {"server": server, "file": "/var/log/syslog"}
+    assert node.in_call(call["file"], call, call).kind is kind
+
+
 @pytest.mark.parametrize(
     ("host", "required", "elsewhere"),
     [
@@ -1151,12 +1159,72 @@ def test_the_body_of_a_request_goes_to_its_server(
         ("godot_run", "root_path", "", Kind.PATH),
         ("godot_run", "project_root_path", "", Kind.PATH),
         ("godot_run", "node_path", "Path of the file with the node", Kind.PATH),
-        ("set_up", "node_path", "", Kind.PATH),
+        ("set_up", "node_path", "", Kind.NEUTRAL),
+        ("set_attribute", "primPath", "", Kind.NEUTRAL),
+        ("set_attribute", "prim_path", "Path of the USD file", Kind.PATH),
+        ("load_scene", "node_path", "", Kind.PATH),
+        ("set_up", "node_file_path", "", Kind.PATH),
     ],
 )
 def test_a_node_of_a_scene_is_no_file(tool: str, key: str, described: str, kind: Kind) -> None:
     schema: Json = {"properties": {key: {**_TEXT, "description": described}}}
     assert compile_schema(schema, {}, tool=tool).member(key).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("beside", "kind"),
+    [("node_type", Kind.NEUTRAL), ("nodePath", Kind.NEUTRAL), ("name", Kind.PATH)],
+)
+def test_a_parent_beside_a_node_is_one_of_its_scene(beside: str, kind: Kind) -> None:
+    schema: Json = {"properties": {"parent_path": _TEXT, beside: _TEXT}}
+    assert compile_schema(schema, {}, tool="create").member("parent_path").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("beside", "described", "kind"),
+    [
+        ({"value": {"type": "number"}}, "", Kind.NEUTRAL),
+        ({"weight": {"type": "integer"}}, "", Kind.NEUTRAL),
+        ({"value": _TEXT}, "", Kind.WEAK),
+        ({"value": {}}, "", Kind.WEAK),
+        ({"size": {"type": "number"}}, "", Kind.WEAK),
+        ({"value": {"type": "number"}}, "The file that it comes from", Kind.PATH),
+        ({"value": {"type": "number"}}, "One of the uploads", Kind.WEAK),
+    ],
+)
+def test_beside_the_weight_of_an_edge_its_ends_are_no_files(
+    beside: JsonObject, described: str, kind: Kind
+) -> None:
+    end: Json = {**_TEXT, "description": described}
+    edges: Json = {"items": {"properties": {"source": end, "target": end, **beside}}}
+    edge = compile_schema({"properties": {"data": edges}}, {}, tool="draw").member("data").element()
+    assert edge.member("source").kind is edge.member("target").kind is kind
+
+
+@pytest.mark.parametrize(
+    ("repository", "described", "kind"),
+    [
+        ("repository", "Repository slug", Kind.NEUTRAL),
+        ("repo", "The repo's slug, such as my-app", Kind.NEUTRAL),
+        ("repoSlug", "", Kind.NEUTRAL),
+        ("repository", "", Kind.PATH),
+        ("repository", "Repository name", Kind.PATH),
+        ("repository", "Slug, or the path of a folder", Kind.PATH),
+        ("repository", "Slug or local path", Kind.PATH),
+        ("slug", "Slug of the article", Kind.PATH),
+    ],
+)
+def test_a_repository_with_a_slug_is_elsewhere(repository: str, described: str, kind: Kind) -> None:
+    schema: Json = {"properties": {repository: {**_TEXT, "description": described}, "path": _TEXT}}
+    assert compile_schema(schema, {}, tool="list_files").member("path").kind is kind
+
+
+def test_what_is_attached_in_a_repository_is_a_file_of_this_machine() -> None:
+    files: Json = {"items": {"properties": {"file_path": _TEXT}}}
+    members: JsonObject = {"repoSlug": _TEXT, "attachments": files, "parts": files}
+    shape = compile_schema({"properties": members}, {}, tool="create_comment")
+    kinds = {key: shape.member(key).element().member("file_path").kind for key in members}
+    assert (kinds["attachments"], kinds["parts"]) == (Kind.PATH, Kind.NEUTRAL)
 
 
 def test_the_cells_of_a_table_are_no_files() -> None:
