@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from hub.calls.addressing import OwnParam
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.judging import JudgingContext, Snapshot
+from hub.calls.judging import Destination, JudgingContext, Snapshot
 from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
 from hub.guard.decide import Admitted, compile_tool
@@ -24,7 +24,7 @@ from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.roots.effective import OperatorRoots
 from hub.specs import ServerSpec
-from hub.values import Call, Json, JsonObject
+from hub.values import Call, ChildRoute, Json, JsonObject
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -852,12 +852,16 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             session=client.session,
             asked=client.asked("read"),
             call=Call("tools/call", "read", {"path": "f"}, {}),
-            guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
-            spec=spec,
+            to=Destination(
+                method="tools/call",
+                route=ChildRoute(spec.name, "read", READ),
+                spec=spec,
+                guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
+                own=OwnParam("name", "read"),
+                base="",
+                catalog=await at.relay.listings.catalog(client.session, effective),
+            ),
             snapshot=Snapshot.of(client.session, spec, effective, slot),
-            base="",
-            own=OwnParam("name", "read"),
-            catalog=await at.relay.listings.catalog(client.session, effective),
         )
         assert isinstance(await case.decide(), Admitted)
         assert case.is_still_valid()

@@ -39,9 +39,9 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     refused = record.verdict = await case.decide()
     if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
         return refused
-    if case.guard.policy.policy.on_refused != "ask":
+    if case.to.guard.policy.policy.on_refused != "ask":
         return refused
-    granted = case.session.grants.of(case.spec.name, writes=case.guard.needs_write)
+    granted = case.session.grants.of(case.to.spec.name, writes=case.to.guard.needs_write)
     verdict: Admitted | Refused = await case.decide(granted) if granted else refused
     said: Consent | None = None
     if isinstance(verdict, Admitted):
@@ -117,7 +117,7 @@ async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | 
         if answer is None or answer == "refused":
             return answer
         if answer == "session":
-            case.session.grants.add(case.spec.name, one.root, writes=case.guard.needs_write)
+            case.session.grants.add(case.to.spec.name, one.root, writes=case.to.guard.needs_write)
         said.add(answer)
     return "session" if "session" in said else "once"
 
@@ -145,9 +145,9 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
     return question(
         one,
         case.call,
-        case.spec.name,
-        writes=case.guard.needs_write,
-        pointer=case.base + one.pointer,
+        case.to.spec.name,
+        writes=case.to.guard.needs_write,
+        pointer=case.to.base + one.pointer,
         lasting=lasting,
     )
 
@@ -158,10 +158,10 @@ def _subject(case: JudgingContext, places: tuple[Wanted, ...]) -> Json:
     reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in places]
     return [
         case.session.identity,
-        case.spec.name,
+        case.to.spec.name,
         call.method,
         call.name,
         digest(call.arguments),
-        case.guard.needs_write,
+        case.to.guard.needs_write,
         reached,
     ]
