@@ -13,9 +13,10 @@ from hub.catalog.merge import Catalog, Listing
 from hub.children.clients import StaleError
 from hub.children.slot import ChildSlot
 from hub.errors import RouteError
-from hub.guard.consent import QUESTION_BUDGET, Wanted, wanted, within
+from hub.guard.budget import INLINE_BUDGET
+from hub.guard.consent import QUESTION_BUDGET, Enough, Judgement, enough, judgement_of, within
 from hub.guard.containment import CallContext, RootIndex
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide_within_inline_budget
 from hub.jsonrpc.peer import Asked
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import CachedDisk
@@ -98,7 +99,6 @@ class JudgingContext(Struct, eq=False):
     `retry` is what a modern client's request brought from the previous round. `consented` (a
     digest) and `granted` are what the user has agreed to in this call. `judged_in` is the guard's
     context for the snapshot: that of another call at the server, or made for the first verdict.
-    `seen` is that of a refusal, with what it saw of the disk, until `wanted` has used it.
     """
 
     session: Session
@@ -110,7 +110,6 @@ class JudgingContext(Struct, eq=False):
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     judged_in: CallContext | None = None
-    seen: CallContext | None = None
 
     @property
     def circumstances(self) -> Circumstances:
@@ -149,30 +148,27 @@ class JudgingContext(Struct, eq=False):
         """Return the guard's verdict without grants; None if it takes too long to wait for."""
         return decide_within_inline_budget(self.call, self.to.guard, self.context())
 
-    async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
-        """Return the guard's verdict, from the worker thread if it takes long."""
-        context = self.context(granted)
-        soon = decide_within_inline_budget(self.call, self.to.guard, context)
-        self.seen = context if isinstance(soon, Refused) else None
+    async def judge(self, granted: tuple[Root, ...] = ()) -> Judgement:
+        """Return the guard's verdict and how it was found, from the worker thread if it is slow."""
+        soon = judgement_of(self.call, self.to.guard, self.context(granted), INLINE_BUDGET)
+        if soon.is_final:
+            return soon
+        work = partial(judgement_of, self.call, self.to.guard, self.context(granted))
+        return await self.session.services.worker.run(self.session.queue_key, work)
+
+    async def enough(self, refused: Judgement) -> Enough:
+        """Return which places the user would have to grant, and the verdict that this would give.
+
+        `refused` is what `judge` has just returned.
+        """
+        ceilings = self._ceilings
+        soon = enough(refused, ceilings, QUESTION_BUDGET)
         if soon is not None:
             return soon
-        work = partial(decide, self.call, self.to.guard, self.context(granted))
-        return await self.session.services.worker.run(self.session.queue_key, work)
-
-    async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
-        """Return the places outside the roots that the user would have to grant.
-
-        `refused` is the verdict that `decide` has just given with what is `granted` already.
-        """
-        # What the verdict saw of the disk is as of now, unless the worker gave it.
-        context, ceilings = self.seen or self.context(granted), self._ceilings
-        self.seen = None
-        soon = wanted(refused, self.call, self.to.guard, context, ceilings, QUESTION_BUDGET)
-        if soon:
-            return soon
-        fresh = self.context(granted)
-        work = partial(wanted, refused, self.call, self.to.guard, fresh, ceilings)
-        return await self.session.services.worker.run(self.session.queue_key, work)
+        # What was seen is as of now, unless the worker gave it.
+        work = partial(enough, refused, ceilings)
+        found = await self.session.services.worker.run(self.session.queue_key, work)
+        return found or Enough((), refused.verdict)
 
     def is_still_valid(self) -> bool:
         """Whether the child, its listing, the effective roots and the config are the same."""
@@ -208,20 +204,23 @@ class JudgingContext(Struct, eq=False):
         """Whether roots and config are those that the call was judged by, whatever its child is."""
         return self.is_current and self.session.services.operator.version == self.snapshot.version
 
-    async def look_again(self) -> None:
-        """Take a new snapshot, with the roots effective now, unless nothing has changed.
+    async def look_again(self) -> bool:
+        """Take a new snapshot, with the roots effective now; return False if nothing has changed.
 
         Raises: StaleError if the config has changed: the guard may be another one now.
         """
-        effective = await self.session.effective(self.asked.outlet)
-        if self.session.services.operator.version != self.snapshot.version:
+        session = self.session
+        if session.roots.is_settled_at(self.snapshot.state) and self.is_still_valid():
+            return False
+        effective = await session.effective(self.asked.outlet)
+        if session.services.operator.version != self.snapshot.version:
             raise StaleError
         if effective == self.snapshot.effective and self.is_still_valid():
-            return
-        spec = self.to.spec
-        slot = self.session.slot_for(spec, effective)
-        self.snapshot = Snapshot.of(self.session, spec, effective, slot)
+            return False
+        slot = session.slot_for(self.to.spec, effective)
+        self.snapshot = Snapshot.of(session, self.to.spec, effective, slot)
         self.judged_in = None
+        return True
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:

@@ -277,7 +277,7 @@ class Relay:
 
         Raises: RpcError for the refusal of a prompt or a resource.
         """
-        verdict = await case.decide(case.granted)
+        verdict = (await case.judge(case.granted)).verdict
         return _refused(case, audit, verdict) if isinstance(verdict, Refused) else None
 
 

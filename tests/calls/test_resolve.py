@@ -14,6 +14,7 @@ from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.judging import Destination, JudgingContext, Snapshot
 from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
+from hub.guard.consent import Judgement
 from hub.guard.decide import Admitted, compile_tool
 from hub.guard.policy import AccessRule, Mode, Policy
 from hub.jsonrpc.errors import RpcError
@@ -826,7 +827,11 @@ async def test_a_call_that_is_never_judged_in_time_is_given_up(top: Path) -> Non
             text_of(result) == "its roots, or its server, change faster than the call can be sent"
         )
         assert result["isError"] is True
-        judged = [one for one in worker.made if isinstance(one, Admitted)]
+        judged = [
+            one
+            for one in worker.made
+            if isinstance(one, Judgement) and isinstance(one.verdict, Admitted)
+        ]
         assert len(judged) == MAX_JUDGEMENTS
         assert fake.link.requests("tools/call") == []
 
@@ -863,7 +868,7 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             ),
             snapshot=Snapshot.of(client.session, spec, effective, slot),
         )
-        assert isinstance(await case.decide(), Admitted)
+        assert isinstance((await case.judge()).verdict, Admitted)
         assert case.is_still_valid()
         assert case.context().cwd == f"{top}/a"
         assert slot.child is not None

@@ -36,23 +36,28 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     Raises: InputNeededError if a modern client has to be asked first; StaleError if the config has
         changed while the user was asked.
     """
-    refused = record.verdict = await case.decide()
+    judgement = await case.judge()
+    refused = record.verdict = judgement.verdict
     if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
         return refused
     if case.to.guard.policy.policy.on_refused != "ask":
         return refused
     granted = case.session.grants.of(case.to.spec.name, writes=case.to.guard.needs_write)
-    verdict: Admitted | Refused = await case.decide(granted) if granted else refused
+    if granted:
+        judgement = await case.judge(granted)
     said: Consent | None = None
+    verdict = judgement.verdict
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        places = await case.wanted(verdict, granted)
-        said = await _said(case, places)
+        enough = await case.enough(judgement)
+        del judgement  # with all that it has seen of the disk: the user may take long
+        said = await _said(case, enough.places)
         if said in {"once", "session"}:
-            await case.look_again()
-            case.granted = (*granted, *(one.root for one in places))
-            verdict = await case.decide(case.granted)
+            case.granted = (*granted, *(one.root for one in enough.places))
+            verdict = enough.verdict
+            if await case.look_again() or not enough.is_true_now():
+                verdict = (await case.judge(case.granted)).verdict
     if said is not None:
         record.consented(said, refused)
     record.verdict = verdict
