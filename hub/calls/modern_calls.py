@@ -284,6 +284,7 @@ class ModernCalls:
             self._check_scopes(session, asked, call)
             effective = await session.effective(asked.outlet)
             to = resolved.to.renewed(session.services)
+            may_ask = to.guard.policy.policy.on_refused == "ask"
             case = JudgingContext(
                 session=session,
                 asked=asked,
@@ -291,7 +292,7 @@ class ModernCalls:
                 to=to,
                 snapshot=Snapshot.of(session, to.spec, effective, resolved.slot),
                 retry=retry,
-                granted=call.granted,
+                granted=call.granted if may_ask else (),
             )
             refusal = await self._relay.judge_again(case, call.audit)
             if refusal is not None or case.is_newest:

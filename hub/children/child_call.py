@@ -228,6 +228,9 @@ class ChildCall(Struct, eq=False):
         )
 
     def _send_again(self) -> None:
+        if not self.taker.may_be_sent:
+            self._end(StaleError())
+            return
         try:
             self._send(self._worded({}))
         except GoneError as exc:
