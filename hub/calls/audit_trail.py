@@ -84,8 +84,8 @@ class CallAudit(Struct, eq=False, gc=False):
 
     def close(self, error: BaseException | None) -> None:
         """Write the record of a call that has ended, with `error` if it failed."""
-        # After these errors the call is judged again, and recorded then.
-        if isinstance(error, StaleError | RootsNeededError):
+        # After two of these the call is judged again, and recorded then; one is recorded already.
+        if isinstance(error, StaleError | RootsNeededError | InsufficientScopeError):
             return
         if error is not None and not isinstance(error, Exception):
             self.write("cancelled")  # perhaps while the user was asked about a refusal

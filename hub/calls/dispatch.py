@@ -73,7 +73,8 @@ class CallDispatcher:
     ) -> Cancellable:
         """Start a call that was judged; answer one that is refused, or one too many."""
         owner, resolved, services = route.owner, route.resolved, route.owner.services
-        audit = CallAudit.of(owner, resolved.spec.name, resolved.name, verdict)
+        to = resolved.to
+        audit = CallAudit.of(owner, to.spec.name, to.route.name, verdict)
         if type(verdict) is Refused:
             return self._answered(request, route, _refused(route, verdict, audit), reply)
         limits = services.usage
@@ -81,7 +82,7 @@ class CallDispatcher:
         over = None if usage is None else usage.in_flight_objection()
         if over is not None:
             audit.write("refused", over.why)
-            told = partial(failed, resolved.method, over.why)
+            told = partial(failed, to.method, over.why)
             return self._answered(request, route, told, reply)
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
@@ -91,12 +92,13 @@ class CallDispatcher:
             self.tasks,
             register=self.register,
             route=route,
+            call=verdict.call,
             request=request,
             reply=reply,
             audit=audit,
             usage=usage,
         )
-        in_flight.start(verdict.call)
+        in_flight.start()
         return in_flight
 
     def _answered(
@@ -115,10 +117,11 @@ class CallDispatcher:
 def _refused(route: CallRoute, refused: Refused, audit: CallAudit) -> Callable[[], JsonObject]:
     """Record a refusal; return what makes the result of the call."""
     resolved = route.resolved
-    call = Call(resolved.method, resolved.name, {}, {})
+    to = resolved.to
+    call = Call(to.method, to.route.name, {}, {})
     told = audit.verdict = note_refusal(route.owner, call, resolved.circumstances, refused, None)
     audit.write("refused", told.reason)
-    return partial(denied, call, told, resolved.spec, resolved.base + told.pointer)
+    return partial(denied, call, told, to.spec, to.base + told.pointer)
 
 
 class _Answered:

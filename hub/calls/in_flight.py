@@ -85,6 +85,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     """
 
     route: CallRoute
+    call: Call
     request: Request
     reply: ReplySink
     register: InFlightRegistry
@@ -96,7 +97,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     _at_child: ChildCall | None = None
     is_settled: bool = False
 
-    def start(self, call: Call) -> None:
+    def start(self) -> None:
         """Send the call, or queue it until a slot is free. Its answer may come at once."""
         resolved = self.route.resolved
         self.audit.is_in_flight = True
@@ -108,7 +109,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             resolved.child,
             resolved.ready,
             resolved.peer,
-            call,
+            self.call,
             self,
             self.progress,
             self,
@@ -133,7 +134,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             limit = self.owner.services.max_result
             objection = None if limit is None else self._objection(result, limit)
             if objection is not None:
-                result = failed(self.route.resolved.method, objection)
+                result = failed(self.route.resolved.to.method, objection)
             if self.route.is_modern:
                 result = self.route.complete(result)
             self.audit.write("admitted" if objection is None else "failed", objection)
@@ -142,14 +143,14 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
             self._fail(exc)
         except Exception:
             # Raised from here, it would end the child's connection, and the calls of others.
-            log.exception("result not passed on", tool=self.route.resolved.name)
+            log.exception("result not passed on", tool=self.route.resolved.to.route.name)
             self._fail(InternalError())
 
     def _objection(self, result: Payload, limit: ResultLimit) -> str | None:
-        resolved = self.route.resolved
-        objection = too_large(result, limit, f"server {resolved.spec.name!r}")
+        to = self.route.resolved.to
+        objection = too_large(result, limit, f"server {to.spec.name!r}")
         if objection is not None:
-            log.warning("result left out", tool=resolved.name, reason=objection)
+            log.warning("result left out", tool=to.route.name, reason=objection)
         return objection
 
     def _ended_without_result(
@@ -170,7 +171,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
         raise RpcError(INTERNAL_ERROR, str(needed))
 
     def _fail(self, error: RpcError) -> None:
-        spec, state = self.route.resolved.spec, CallState(consented=self.consented)
+        spec, state = self.route.resolved.to.spec, CallState(consented=self.consented)
         answer: Response | Failure = Failure(self.request.id, error.error)
         try:
             send_to_urls(self.owner.client, self.owner.notifier, spec, error, state)
@@ -190,7 +191,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     def _tell_unanswered(self, error: ChildError) -> None:
         self.unanswered = error
         self.audit.write("failed", str(error))
-        method = self.route.resolved.method
+        method = self.route.resolved.to.method
         self._answer(self.route.answer(self.request, lambda: failed(method, str(error))))
 
     def want_roots(self) -> bool:

@@ -12,9 +12,11 @@ from hub.calls.permission import Circumstances
 from hub.catalog.merge import Catalog, Listing
 from hub.children.clients import StaleError
 from hub.children.slot import ChildSlot
-from hub.guard.consent import QUESTION_BUDGET, Wanted, wanted, within
+from hub.errors import RouteError
+from hub.guard.budget import INLINE_BUDGET
+from hub.guard.consent import QUESTION_BUDGET, Enough, Judgement, enough, judgement_of, within
 from hub.guard.containment import CallContext, RootIndex
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide, decide_within_inline_budget
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide_within_inline_budget
 from hub.jsonrpc.peer import Asked
 from hub.launch.plan import LaunchPlan
 from hub.paths.resolve import CachedDisk
@@ -22,9 +24,40 @@ from hub.protocol.input_requests import NO_RETRY, RetryInput
 from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import Root, RootSet
 from hub.roots.state import State
+from hub.sessions.services import Services
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
-from hub.values import Call
+from hub.values import Call, CallMethod, ChildRoute
+
+
+class Destination(Struct, frozen=True):
+    """Where a public name leads: what a server offers by `route`, and the guard of its calls.
+
+    `own` is the param that replaces the client's, such as the child's own `name` of the tool.
+    `base` is the JSON pointer to the child's arguments within the client's. `catalog` is what the
+    name was looked up in; `can_move`: in another one it may lead to another server.
+    """
+
+    method: CallMethod
+    route: ChildRoute
+    spec: ServerSpec
+    guard: ToolGuard
+    own: OwnParam
+    base: str
+    catalog: Catalog
+    can_move: bool = False
+
+    def renewed(self, services: Services) -> Destination:
+        """Return the same by the newest config.
+
+        Raises: RouteError if that does not offer it any more.
+        """
+        spec, name = services.servers.get(self.spec.name), self.route.name
+        if spec is self.spec:
+            return self
+        if spec is None or (self.method == "tools/call" and not spec.offer.includes(name)):
+            raise RouteError(f"server {self.spec.name!r} does not offer {name!r} any more")
+        return replace(self, spec=spec, guard=services.guards.of(spec, self.method, self.route))
 
 
 class Snapshot(Struct, frozen=True, eq=False):
@@ -63,35 +96,26 @@ class Snapshot(Struct, frozen=True, eq=False):
 class JudgingContext(Struct, eq=False):
     """All that one call is judged by: its session and guard, and a snapshot of what may change.
 
-    `base` is the JSON pointer to the call's arguments within the client's arguments. `own` is the
-    param that replaces the client's. `can_move`: the name may move to another server. `retry` is
-    what a modern client's request brought from the previous round. `consented` (a digest) and
-    `granted` are what the user has agreed to in this call. `judged_in` is the guard's context for
-    the snapshot: that of another call at the server, or made for the first verdict. `seen` is that
-    of a refusal, with what it saw of the disk, until `wanted` has used it.
+    `retry` is what a modern client's request brought from the previous round. `consented` (a
+    digest) and `granted` are what the user has agreed to in this call. `judged_in` is the guard's
+    context for the snapshot: that of another call at the server, or made for the first verdict.
     """
 
     session: Session
     asked: Asked
     call: Call
-    guard: ToolGuard
-    spec: ServerSpec
+    to: Destination
     snapshot: Snapshot
-    base: str
-    own: OwnParam
-    catalog: Catalog
-    can_move: bool = False
     retry: RetryInput = NO_RETRY
     consented: str | None = None
     granted: tuple[Root, ...] = ()
     judged_in: CallContext | None = None
-    seen: CallContext | None = None
 
     @property
     def circumstances(self) -> Circumstances:
         """What the call is refused under, if the guard refuses it."""
         seen = self.snapshot
-        return Circumstances.of(self.session, self.spec, seen.effective, seen.here)
+        return Circumstances.of(self.session, self.to.spec, seen.effective, seen.here)
 
     def context(self, granted: tuple[Root, ...] = ()) -> CallContext:
         """Return the guard's context of the call, with a fresh view of the disk."""
@@ -109,7 +133,7 @@ class JudgingContext(Struct, eq=False):
         self.judged_in = CallContext(
             roots=here.roots,
             cwd=cwd,
-            env=services.environment_of(self.spec, plan),
+            env=services.environment_of(self.to.spec, plan),
             links=services.machine.links,
             flavour=services.machine.flavour,
             enforcing=here.enforcing,
@@ -122,32 +146,29 @@ class JudgingContext(Struct, eq=False):
 
     def decide_within_inline_budget(self) -> Admitted | Refused | None:
         """Return the guard's verdict without grants; None if it takes too long to wait for."""
-        return decide_within_inline_budget(self.call, self.guard, self.context())
+        return decide_within_inline_budget(self.call, self.to.guard, self.context())
 
-    async def decide(self, granted: tuple[Root, ...] = ()) -> Admitted | Refused:
-        """Return the guard's verdict, from the worker thread if it takes long."""
-        context = self.context(granted)
-        soon = decide_within_inline_budget(self.call, self.guard, context)
-        self.seen = context if isinstance(soon, Refused) else None
+    async def judge(self, granted: tuple[Root, ...] = ()) -> Judgement:
+        """Return the guard's verdict and how it was found, from the worker thread if it is slow."""
+        soon = judgement_of(self.call, self.to.guard, self.context(granted), INLINE_BUDGET)
+        if soon.is_final:
+            return soon
+        work = partial(judgement_of, self.call, self.to.guard, self.context(granted))
+        return await self.session.services.worker.run(self.session.queue_key, work)
+
+    async def enough(self, refused: Judgement) -> Enough:
+        """Return which places the user would have to grant, and the verdict that this would give.
+
+        `refused` is what `judge` has just returned.
+        """
+        ceilings = self._ceilings
+        soon = enough(refused, ceilings, QUESTION_BUDGET)
         if soon is not None:
             return soon
-        work = partial(decide, self.call, self.guard, self.context(granted))
-        return await self.session.services.worker.run(self.session.queue_key, work)
-
-    async def wanted(self, refused: Refused, granted: tuple[Root, ...]) -> tuple[Wanted, ...]:
-        """Return the places outside the roots that the user would have to grant.
-
-        `refused` is the verdict that `decide` has just given with what is `granted` already.
-        """
-        # What the verdict saw of the disk is as of now, unless the worker gave it.
-        context, ceilings = self.seen or self.context(granted), self._ceilings
-        self.seen = None
-        soon = wanted(refused, self.call, self.guard, context, ceilings, QUESTION_BUDGET)
-        if soon:
-            return soon
-        fresh = self.context(granted)
-        work = partial(wanted, refused, self.call, self.guard, fresh, ceilings)
-        return await self.session.services.worker.run(self.session.queue_key, work)
+        # What was seen is as of now, unless the worker gave it.
+        work = partial(enough, refused, ceilings)
+        found = await self.session.services.worker.run(self.session.queue_key, work)
+        return found or Enough((), refused.verdict)
 
     def is_still_valid(self) -> bool:
         """Whether the child, its listing, the effective roots and the config are the same."""
@@ -168,32 +189,41 @@ class JudgingContext(Struct, eq=False):
         is_same = session.roots.state is seen.state and operator.version == seen.version
         if is_same and all(
             presence.is_unchanged(machine.links, machine.flavour)
-            for presence in operator.presences(self.spec.name)
+            for presence in operator.presences(self.to.spec.name)
         ):
             return seen.here
-        return session.at(self.spec, session.known_effective())
+        return session.at(self.to.spec, session.known_effective())
 
     @property
     def is_current(self) -> bool:
         """Whether the effective roots at the server are those that the call was judged by."""
         return self._known == self.snapshot.here
 
-    async def look_again(self) -> None:
-        """Take a new snapshot, with the roots effective now, unless nothing has changed.
+    @property
+    def is_newest(self) -> bool:
+        """Whether roots and config are those that the call was judged by, whatever its child is."""
+        return self.is_current and self.session.services.operator.version == self.snapshot.version
+
+    async def look_again(self) -> bool:
+        """Take a new snapshot, with the roots effective now; return False if nothing has changed.
 
         Raises: StaleError if the config has changed: the guard may be another one now.
         """
-        effective = await self.session.effective(self.asked.outlet)
-        if self.session.services.operator.version != self.snapshot.version:
+        session = self.session
+        if session.roots.is_settled_at(self.snapshot.state) and self.is_still_valid():
+            return False
+        effective = await session.effective(self.asked.outlet)
+        if session.services.operator.version != self.snapshot.version:
             raise StaleError
         if effective == self.snapshot.effective and self.is_still_valid():
-            return
-        slot = self.session.slot_for(self.spec, effective)
-        self.snapshot = Snapshot.of(self.session, self.spec, effective, slot)
+            return False
+        slot = session.slot_for(self.to.spec, effective)
+        self.snapshot = Snapshot.of(session, self.to.spec, effective, slot)
         self.judged_in = None
+        return True
 
     @property
     def _ceilings(self) -> tuple[RootSet, ...]:
         operator = self.session.services.operator
-        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.spec.name))
+        ceilings = (operator.roots().ceiling, operator.ceiling_of(self.to.spec.name))
         return tuple(ceiling for ceiling in ceilings if ceiling is not None)

@@ -11,10 +11,10 @@ from typing import NoReturn, TypeAlias, cast
 
 from msgspec import Struct
 
-from hub.calls.addressing import Addressed, OwnParam, address, call_to, check_headers, label_of
+from hub.calls.addressing import Addressed, address, call_to, check_headers, label_of
 from hub.calls.audit_trail import looking_up, turned_away_at
 from hub.calls.in_flight import InFlightCall
-from hub.calls.judging import JudgingContext, Snapshot
+from hub.calls.judging import Destination, JudgingContext, Snapshot
 from hub.calls.listings import Listings
 from hub.calls.rounds.modern_routes import ModernRoutes
 from hub.calls.rounds.roots_needed import RootsRequirement, need_before_looking
@@ -95,17 +95,15 @@ class CallLookup:
             if label is None or named.question is not None or len(owners) != 1:
                 return None
             beside = routes.at_server(session, next(iter(owners)))
-            route = None if beside is None else named.route(beside.resolved.catalog)
+            route = None if beside is None else named.route(beside.resolved.to.catalog)
         except RouteError:
             return None
         if beside is None or not isinstance(route, ChildRoute):
             return None
-        spec, catalog = beside.resolved.spec, beside.resolved.catalog
+        spec, catalog = beside.resolved.to.spec, beside.resolved.to.catalog
         if route.server != spec.name or (spec.has_login and services.logins is not None):
             return None
-        guard, own = services.guards.of(spec, method, route), named.own(catalog, route)
-        resolved = resolved_beside(beside, method, route.name, own, guard, named.base)
-        return routes.keep(session, label, resolved)
+        return routes.keep(session, label, resolved_beside(beside, self._to(named, route, catalog)))
 
     def cached(self, request: CallRequest) -> SessionRoute | None:
         """Return the route of a call, if nothing has to be awaited for it, and the roots hold."""
@@ -120,12 +118,17 @@ class CallLookup:
 
         Raises: InsufficientScopeError.
         """
-        its, session, asked = cached.resolved, request.session, request.asked
-        check_call(session, asked, its.spec, its.method, its.name)
-        call, effective = _call_of(request, its.name, its.own), its.circumstances.effective
-        case = its.case_for(session, asked, call, effective, request.retry)
-        case.can_move, case.judged_in = request.owners is None, its.judged_in
-        return case
+        its, session, to = cached.resolved, request.session, cached.resolved.to
+        check_call(session, request.asked, to.spec, to.method, to.route.name)
+        return JudgingContext(
+            session=session,
+            asked=request.asked,
+            call=_call_of(request, to),
+            to=to,
+            snapshot=Snapshot.of(session, to.spec, its.circumstances.effective, its.slot),
+            retry=request.retry,
+            judged_in=its.judged_in,
+        )
 
     async def find(self, request: CallRequest) -> JudgingContext | ForHub:
         """Return the judging context of a call; for one of the hub's own tools, `ForHub`.
@@ -142,19 +145,28 @@ class CallLookup:
         spec = self._services.servers[route.server]
         check_call(session, request.asked, spec, named.method, route.name)
         check_headers(session, named, route)
-        own = named.own(catalog, route)
+        to = self._to(named, route, catalog)
         return JudgingContext(
             session=session,
             asked=request.asked,
-            call=_call_of(request, route.name, own),
-            guard=self._services.guards.of(spec, named.method, route),
-            spec=spec,
+            call=_call_of(request, to),
+            to=to,
             snapshot=Snapshot.of(session, spec, effective, session.slot_for(spec, effective)),
-            base=named.base,
-            own=own,
-            catalog=catalog,
-            can_move=request.owners is None,
             retry=request.retry,
+        )
+
+    def _to(self, named: Addressed, route: ChildRoute, catalog: Catalog) -> Destination:
+        """Return where a name leads that has this route in a catalog."""
+        spec = self._services.servers[route.server]
+        return Destination(
+            method=named.method,
+            route=route,
+            spec=spec,
+            guard=self._services.guards.of(spec, named.method, route),
+            own=named.own(catalog, route),
+            base=named.base,
+            catalog=catalog,
+            can_move=named.servers(self._services.names) is None,
         )
 
     async def _looked_up(self, request: CallRequest) -> tuple[EffectiveRoots, Catalog]:
@@ -254,10 +266,10 @@ class CallLookup:
             return None
 
 
-def _call_of(request: CallRequest, name: str, own: OwnParam) -> Call:
-    """Return the call that the child gets; `name` is its own name of what is called."""
-    named = request.named  # `address` has checked its arguments
-    return cast("Call", call_to(named.method, name, own, named.params))
+def _call_of(request: CallRequest, to: Destination) -> Call:
+    """Return the call that the child gets."""
+    # `address` has checked its arguments.
+    return cast("Call", call_to(to.method, to.route.name, to.own, request.named.params))
 
 
 def has_scopes(granted: frozenset[str] | None, needed: Sequence[str]) -> bool:

@@ -15,13 +15,15 @@ from msgspec.structs import replace
 from hub.calls.caller import ClientCaller
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
 from hub.calls.in_flight import AwaitedReply
+from hub.calls.judging import JudgingContext, Snapshot
 from hub.calls.lookup import insufficient
-from hub.calls.resolve import Relay, result_of
+from hub.calls.resolve import MAX_JUDGEMENTS, TOO_FAST, Relay, result_of
 from hub.calls.rounds.askable_call import AskableCall, Dialogue
 from hub.calls.rounds.modern_routes import Headers, ModernRoute
 from hub.calls.rounds.sealed_state import StateSealer
 from hub.calls.routes import KnownAnswer
 from hub.children.clients import InputNeededError, RootsNeededError, StaleError
+from hub.children.failures import failed
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.messages import Payload, Request
 from hub.jsonrpc.peer import Asked
@@ -242,13 +244,11 @@ class ModernCalls:
         dialogue = self.parked.find(retry.state.parked)
         if dialogue is None:
             raise RpcError(INVALID_PARAMS, _ENDED)
-        call = dialogue.call
+        call, dialogue.is_claimed = dialogue.call, True
         try:
-            self._check_scopes(session, asked, call)
-            effective = await session.effective(asked.outlet)
-            case = call.case_for(session, asked, effective, retry)
-            refusal = await self._relay.judge_again(case, call.audit)
-        except BaseException:
+            refusal = await self._refusal(session, asked, call, retry)
+        except BaseException as exc:
+            call.audit.close(exc)
             call.cancel(asked.reason)
             raise
         if refusal is not None:
@@ -268,15 +268,47 @@ class ModernCalls:
             call.cancel(asked.reason)
             raise
 
+    async def _refusal(
+        self, session: Session, asked: Asked, call: AskableCall, retry: RetryInput
+    ) -> Payload | None:
+        """Return why a parked call may not go on with a retry, as its result; None if it may.
+
+        It is judged by the roots of the retry, and by the config of now: the child gets the answers
+        after this.
+
+        Raises: RouteError if the config does not offer any more what is called;
+            InsufficientScopeError; RpcError for the refusal of a prompt or a resource.
+        """
+        resolved, method = call.route.resolved, call.route.resolved.to.method
+        for _ in range(MAX_JUDGEMENTS):
+            self._check_scopes(session, asked, call)
+            effective = await session.effective(asked.outlet)
+            to = resolved.to.renewed(session.services)
+            may_ask = to.guard.policy.policy.on_refused == "ask"
+            case = JudgingContext(
+                session=session,
+                asked=asked,
+                call=call.call,
+                to=to,
+                snapshot=Snapshot.of(session, to.spec, effective, resolved.slot),
+                retry=retry,
+                granted=call.granted if may_ask else (),
+            )
+            refusal = await self._relay.judge_again(case, call.audit)
+            if refusal is not None or case.is_newest:
+                return refusal
+        call.audit.write("failed", TOO_FAST)
+        return failed(method, TOO_FAST)
+
     @staticmethod
     def _check_scopes(session: Session, asked: Asked, call: AskableCall) -> None:
         """Check the scopes of a retry: its token may be another one than its call's.
 
         Raises: InsufficientScopeError, which is recorded as the end of the call.
         """
-        resolved = call.route.resolved
-        spec = session.services.servers.get(resolved.spec.name, resolved.spec)
-        error = insufficient(asked, spec, resolved.method, resolved.name)
+        to = call.route.resolved.to
+        spec = session.services.servers.get(to.spec.name, to.spec)
+        error = insufficient(asked, spec, to.method, to.route.name)
         if error is not None:
             call.audit.write("refused", str(error))
             raise error

@@ -44,7 +44,7 @@ from hub.values import CallMethod
 
 MAX_JUDGEMENTS = 4
 """How many times one call is judged if its roots or its child change while it waits."""
-_TOO_FAST = "its roots, or its server, change faster than the call can be sent"
+TOO_FAST = "its roots, or its server, change faster than the call can be sent"
 
 if TYPE_CHECKING:
     from hub.calls.questions.login_first import LoginFirst
@@ -135,7 +135,7 @@ class Relay:
                 # A client that does not read is waited for, however often.
                 judged += int(backlog.has_room)
         with self.lookup.recording(request):
-            raise ChildError(_TOO_FAST)
+            raise ChildError(TOO_FAST)
 
     async def _resolved(self, request: CallRequest) -> Payload:
         """Resolve the route of a call, and return the call's result."""
@@ -178,7 +178,7 @@ class Relay:
         need = need_before_deciding(case, self._stateful)
         if need is not None:
             self.lookup.ask_first(request, need)
-        call, spec = case.call, case.spec
+        call, spec = case.call, case.to.spec
         with CallAudit.of(case.session, spec.name, call.name) as audit:
             verdict = await decide_or_ask(case, audit)
             if isinstance(verdict, Refused):
@@ -260,12 +260,13 @@ class Relay:
             consented=case.consented,
             granted=case.granted,
             route=JudgedRoute(resolved, case.session, case.session.is_modern, case=case),
+            call=admitted.call,
             request=request.asked.request,
             reply=reply,
             register=reply,
             audit=audit,
         )
-        in_flight.start(admitted.call)
+        in_flight.start()
         result = await result_of(in_flight, reply, request.asked)
         if in_flight.unanswered is not None:
             raise in_flight.unanswered
@@ -276,7 +277,7 @@ class Relay:
 
         Raises: RpcError for the refusal of a prompt or a resource.
         """
-        verdict = await case.decide(case.granted)
+        verdict = (await case.judge(case.granted)).verdict
         return _refused(case, audit, verdict) if isinstance(verdict, Refused) else None
 
 
@@ -288,7 +289,8 @@ def _refused(case: JudgingContext, audit: CallAudit, refused: Refused) -> Payloa
     told = note_refusal(case.session, case.call, case.circumstances, refused, audit.consent)
     audit.verdict = told
     audit.write("refused", told.reason)
-    return denied(case.call, told, case.spec, case.base + told.pointer)
+    to = case.to
+    return denied(case.call, told, to.spec, to.base + told.pointer)
 
 
 def _is_still_of(cached: SessionRoute, case: JudgingContext, child: Child) -> bool:

@@ -8,29 +8,26 @@ from typing import Final, final
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from hub.calls.addressing import OwnParam, call_to, called, label_of
-from hub.calls.judging import JudgingContext, Snapshot
+from hub.calls.addressing import call_to, called, label_of
+from hub.calls.judging import Destination, JudgingContext
 from hub.calls.permission import Circumstances
 from hub.calls.results import UNCACHED, completed
-from hub.catalog.merge import Catalog, Listing
+from hub.catalog.merge import Listing
 from hub.children.child import Child, Ready
 from hub.children.slot import ChildKey, ChildSlot
 from hub.guard.containment import CallContext
-from hub.guard.decide import Admitted, Refused, ToolGuard, judge_inline
+from hub.guard.decide import Admitted, Refused, judge_inline
 from hub.guard.plain_paths import PlainPathCheck
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.messages import Failure, Payload, Request, Response
-from hub.jsonrpc.peer import Asked, Peer
+from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID
 from hub.paths.resolve import LinkReader
-from hub.protocol.input_requests import RetryInput
-from hub.roots.effective import EffectiveRoots
 from hub.roots.roots import RootPresence
 from hub.roots.state import SessionClosed, State
 from hub.sessions.services import Services
 from hub.sessions.session import Session
-from hub.specs import ServerSpec
-from hub.values import Call, CallMethod, Json, JsonObject, ServerName, SessionKey
+from hub.values import Json, JsonObject, ServerName, SessionKey
 
 MAX_ROUTES: Final = 256
 """How many routes of one session are cached; the oldest makes room."""
@@ -39,30 +36,22 @@ MAX_ROUTES: Final = 256
 class ResolvedRoute(Struct, frozen=True):
     """What a call needs to reach its child: a ready child, its guard, the context to judge it in.
 
-    `own` is the param that replaces the client's, such as the child's own `name` of the tool.
-    `base` is the JSON pointer to the child's arguments within the client's. `others` are the
-    session's slots with their listings, if another server's listing could move the name.
-    The disk of `judged_in` has no cache. `plain_check` admits plain paths without the
-    judge. `circumstances` are what calls are refused under, and `catalog` is what the name was
-    looked up in. `scopes` are those that an issuer's token needs.
+    `others` are the session's slots with their listings, if another server's listing could move the
+    name. The disk of `judged_in` has no cache. `plain_check` admits plain paths without the judge.
+    `circumstances` are what calls are refused under. `scopes` are those that an issuer's token
+    needs.
     """
 
-    method: CallMethod
-    name: str
-    own: OwnParam
-    spec: ServerSpec
+    to: Destination
     slot: ChildSlot
     key: ChildKey
     child: Child
     peer: Peer
     ready: Ready
-    guard: ToolGuard
     operator: int
     judged_in: CallContext
     plain_check: PlainPathCheck | None
-    base: str
     circumstances: Circumstances
-    catalog: Catalog
     others: tuple[tuple[ChildSlot, Listing | None], ...] = ()
     scopes: tuple[str, ...] = ()
 
@@ -82,28 +71,6 @@ class ResolvedRoute(Struct, frozen=True):
     def _is_unmoved(self, services: Services) -> bool:
         known = services.children.known.last
         return all(slot.is_kept and known(slot) is listing for slot, listing in self.others)
-
-    def case_for(
-        self,
-        session: Session,
-        asked: Asked,
-        call: Call,
-        effective: EffectiveRoots,
-        retry: RetryInput,
-    ) -> JudgingContext:
-        """Return the context to judge a call in that goes to this child, by these roots."""
-        return JudgingContext(
-            session=session,
-            asked=asked,
-            call=call,
-            guard=self.guard,
-            spec=self.spec,
-            snapshot=Snapshot.of(session, self.spec, effective, self.slot),
-            base=self.base,
-            own=self.own,
-            catalog=self.catalog,
-            retry=retry,
-        )
 
 
 class CallRoute(Struct, frozen=True):
@@ -125,15 +92,15 @@ class CallRoute(Struct, frozen=True):
 
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
         """Return the verdict on a call with these params; None if it takes long or an answer."""
-        resolved = self.resolved
+        resolved, to = self.resolved, self.resolved.to
         its = called(params) if self.owner.services.expose == "search" else params
         if its is None:
             return None
-        call = call_to(resolved.method, resolved.name, resolved.own, its)
+        call = call_to(to.method, to.route.name, to.own, its)
         if call is None:
             return None
         check, context = resolved.plain_check, resolved.judged_in
-        return judge_inline(call, resolved.guard, check, context, self.is_current)
+        return judge_inline(call, to.guard, check, context, self.is_current)
 
     def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots that a call is judged by are known, and unchanged on disk."""
@@ -147,7 +114,7 @@ class CallRoute(Struct, frozen=True):
 
         Raises: RpcError for a result that cannot be read.
         """
-        hints = UNCACHED if self.resolved.method == "resources/read" else None
+        hints = UNCACHED if self.resolved.to.method == "resources/read" else None
         return completed(result, self.owner.services.info, hints)
 
     def answer(self, request: Request, result: Callable[[], Payload]) -> Response | Failure:
@@ -175,79 +142,56 @@ def resolved_route_of(case: JudgingContext, child: Child) -> ResolvedRoute | Non
     ready, peer, session = child.state, child.peer, case.session
     if peer is None or not isinstance(ready, Ready):
         return None
-    judged_in = case.around
+    judged_in, to = case.around, case.to
     return ResolvedRoute(
-        method=case.call.method,
-        name=case.call.name,
-        own=case.own,
-        spec=case.spec,
+        to=to,
         slot=case.snapshot.slot,
         key=case.snapshot.slot.key,
         child=child,
         peer=peer,
         ready=ready,
-        guard=case.guard,
         operator=session.services.operator.version,
         judged_in=judged_in,
-        plain_check=_plain_check(session, case.spec, case.guard, case.call.name, judged_in),
-        base=case.base,
+        plain_check=_plain_check(session, to, judged_in),
         circumstances=case.circumstances,
-        catalog=case.catalog,
         others=_others(case),
-        scopes=case.spec.scopes.of(case.call.method, case.call.name),
+        scopes=to.spec.scopes.of(to.method, to.route.name),
     )
 
 
-def resolved_beside(  # noqa: PLR0913, PLR0917 - all that differs between two routes at a server
-    beside: SessionRoute,
-    method: CallMethod,
-    name: str,
-    own: OwnParam,
-    guard: ToolGuard,
-    base: str,
-) -> ResolvedRoute:
+def resolved_beside(beside: SessionRoute, to: Destination) -> ResolvedRoute:
     """Return the route to another name of the same child, for the same session and roots.
 
     No other server may have the name.
     """
     its, plain_check = beside.resolved, beside.resolved.plain_check
-    policy, writes = guard.policy.policy, guard.needs_write
-    is_alike = its.guard.policy.policy is policy and its.guard.needs_write is writes
+    own, name = its.to.guard, to.route.name
+    policy, writes = to.guard.policy.policy, to.guard.needs_write
+    is_alike = own.policy.policy is policy and own.needs_write is writes
     if plain_check is None or not (
         is_alike and plain_check.is_for(name, policy, needs_write=writes)
     ):
-        plain_check = _plain_check(beside.owner, its.spec, guard, name, its.judged_in)
-    return replace(
-        its,
-        method=method,
-        name=name,
-        own=own,
-        guard=guard,
-        plain_check=plain_check,
-        base=base,
-        others=(),
-        scopes=its.spec.scopes.of(method, name),
-    )
+        plain_check = _plain_check(beside.owner, to, its.judged_in)
+    scopes = to.spec.scopes.of(to.method, name)
+    return replace(its, to=to, plain_check=plain_check, others=(), scopes=scopes)
 
 
 def _others(case: JudgingContext) -> tuple[tuple[ChildSlot, Listing | None], ...]:
     session = case.session
-    if not case.can_move or len(session.services.servers) == 1:
+    if not case.to.can_move or len(session.services.servers) == 1:
         return ()
     return tuple((slot, session.services.children.known.last(slot)) for slot in session.slots)
 
 
-def _plain_check(
-    session: Session, spec: ServerSpec, guard: ToolGuard, tool: str, context: CallContext
-) -> PlainPathCheck | None:
+def _plain_check(session: Session, to: Destination, context: CallContext) -> PlainPathCheck | None:
     """Return the check that admits plain paths of a call; None if only the judge can admit them."""
     operator, last = session.services.operator, session.roots.state.last
     shared = None if last is None else last.announcement.roots
-    bounds = operator.bounds(spec.name, shared)
+    bounds = operator.bounds(to.spec.name, shared)
     if bounds is None or not context.enforcing:
         return None
-    policy, needs_write = guard.policy.policy, guard.needs_write
-    return PlainPathCheck.of(context, bounds, policy, needs_write=needs_write, tool=tool)
+    policy, writes = to.guard.policy.policy, to.guard.needs_write
+    return PlainPathCheck.of(context, bounds, policy, needs_write=writes, tool=to.route.name)
 
 
 class JudgedRoute(CallRoute, frozen=True, kw_only=True):
@@ -271,7 +215,7 @@ class SessionRoute(CallRoute, frozen=True, kw_only=True):
         return (
             owner.roots.state is self.roots
             and self.resolved.is_open(owner.services)
-            and owner.held.get(self.resolved.spec.name) is self.resolved.slot
+            and owner.held.get(self.resolved.to.spec.name) is self.resolved.slot
         )
 
 
@@ -295,7 +239,7 @@ class SessionRoutes:
         if not isinstance(label, str):
             return None
         found = own.get(label)
-        if found is None or found.resolved.method != request.method:
+        if found is None or found.resolved.to.method != request.method:
             return None  # a tool may be called as the label of a prompt
         if found.is_open:
             return found
@@ -323,11 +267,11 @@ class SessionRoutes:
             return None
         own = self._routes.setdefault(session.key, {})
         operator = session.services.operator
-        presences = (session.roots.presence, *operator.presences(resolved.spec.name))
+        presences = (session.roots.presence, *operator.presences(resolved.to.spec.name))
         own[label] = route = SessionRoute(resolved, session, presences=presences, roots=state)
         if len(own) > MAX_ROUTES:
             del own[next(iter(own))]
-        self._newest.setdefault(session.key, {})[resolved.spec.name] = route
+        self._newest.setdefault(session.key, {})[resolved.to.spec.name] = route
         return route
 
     def forget(self, session: Session) -> None:

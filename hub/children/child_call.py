@@ -42,7 +42,7 @@ MAX_STATE: Final = 1024 * 1024
 CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
 """How a call ended: with the child's result, or with the error in its place.
 
-`StaleError`: it was not sent, because it has to be judged again.
+`StaleError`: it, or its next round, was not sent, because it has to be judged again.
 """
 
 
@@ -51,7 +51,7 @@ class ResultTaker(Protocol):
 
     @property
     def may_be_sent(self) -> bool:
-        """Whether the verdict on a call that waited for its turn still holds."""
+        """Whether the verdict holds on a call that waited for its turn, or for its next round."""
         ...
 
     def ended(self, result: CallResult) -> None:
@@ -228,6 +228,9 @@ class ChildCall(Struct, eq=False):
         )
 
     def _send_again(self) -> None:
+        if not self.taker.may_be_sent:
+            self._end(StaleError())
+            return
         try:
             self._send(self._worded({}))
         except GoneError as exc:
@@ -254,6 +257,8 @@ class ChildCall(Struct, eq=False):
         params = self._worded({})
 
         async def send(more: JsonObject) -> Payload:
+            if not self.taker.may_be_sent:  # each round is the whole call again
+                raise StaleError
             return await self.child.request(
                 self.call.method, {**params, **more}, self.request_owner
             )
@@ -263,7 +268,7 @@ class ChildCall(Struct, eq=False):
             return without_server_info(
                 await in_rounds(send, self.child.answers, self.request_owner, result)
             )
-        except (ChildError, RpcError, InputNeededError) as exc:
+        except (ChildError, RpcError, InputNeededError, StaleError) as exc:
             return exc
         except WireError as exc:
             return RpcError(exc.code, str(exc))

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from hub.guard.budget import FULL_BUDGET, INLINE_BUDGET, Budget
 from hub.guard.containment import OUTSIDE, CallContext
-from hub.guard.decide import Admitted, Refused, ToolGuard, decide
+from hub.guard.decide import Admitted, Refused, ToolGuard, decide_within
 from hub.paths.file_uris import uri_from_path
-from hub.paths.resolve import PathError, parts_of
+from hub.paths.resolve import CachedDisk, PathError, parts_of
 from hub.roots.roots import Root, RootSet
 from hub.values import Call, Json, JsonObject
 
@@ -32,7 +32,9 @@ QUESTION_BUDGET: Final = Budget(
     readings=INLINE_BUDGET.readings // MAX_QUESTIONS,
     effort=INLINE_BUDGET.effort // MAX_QUESTIONS,
 )
-"""The limit for each judgement of `wanted` while other calls wait for the event loop."""
+"""The limit for each judgement of `enough` while other calls wait for the event loop."""
+MAX_SEEN: Final = 64
+"""The most entries of the disk that are kept while the user is asked."""
 ONCE: Final = "allow once"
 SESSION: Final = "allow for this session"
 REFUSE: Final = "refuse"
@@ -55,33 +57,71 @@ class Wanted(Struct, frozen=True):
     exists: bool
 
 
-def wanted(  # noqa: PLR0913, PLR0917 - a call is judged with each of them
-    refused: Refused,
-    call: Call,
-    guard: ToolGuard,
-    context: CallContext,
-    ceilings: Sequence[RootSet],
-    budget: Budget = FULL_BUDGET,
-) -> tuple[Wanted, ...]:
-    """Return the places that must be granted for a `refused` call to pass, in order.
+class Judgement(Struct, frozen=True):
+    """The verdict on a call, and what it was found by.
 
-    Empty if the question would be in vain: the call would be refused even then, a place lies beyond
-    a ceiling, or there are more than `MAX_QUESTIONS`. Empty, too, if `budget` is not enough for one
-    of the judgements.
+    The disk of `context` has what was seen of it. `is_final` False: `budget` was used up, and a
+    larger one may change the verdict.
+    """
+
+    verdict: Admitted | Refused
+    is_final: bool
+    call: Call
+    guard: ToolGuard
+    context: CallContext
+    budget: Budget
+
+    def allowing(self, place: Root, budget: Budget) -> Judgement:
+        """Return the judgement as if the user had allowed `place`, too, at the same moment."""
+        granted = (*self.context.granted, place)
+        return judgement_of(self.call, self.guard, replace(self.context, granted=granted), budget)
+
+
+def judgement_of(
+    call: Call, guard: ToolGuard, context: CallContext, budget: Budget = FULL_BUDGET
+) -> Judgement:
+    """Return the verdict of `decide`, with what it was found by."""
+    verdict, is_final = decide_within(call, guard, context, budget)
+    return Judgement(verdict, is_final, call, guard, context, budget)
+
+
+class Enough(Struct, frozen=True):
+    """The places that must be granted for a refused call to pass, in order, and the verdict then.
+
+    No places: to ask the user would be in vain. `seen` is what the verdict has seen of the disk;
+    None if that is too much to be kept, and looked at again, once the user has answered.
+    """
+
+    places: tuple[Wanted, ...]
+    verdict: Admitted | Refused
+    seen: CachedDisk | None = None
+
+    def is_true_now(self) -> bool:
+        """Return whether the disk is known to be as the verdict has seen it."""
+        return self.seen is not None and self.seen.is_unchanged()
+
+
+def enough(
+    refused: Judgement, ceilings: Sequence[RootSet], budget: Budget = FULL_BUDGET
+) -> Enough | None:
+    """Return what would be enough for a refused call; None if `budget` does not do to find it.
+
+    To ask is in vain if the call would be refused even then, if a place lies beyond a ceiling, or
+    if there are more than `MAX_QUESTIONS`.
     """
     found: list[Wanted] = []
-    verdict: Admitted | Refused = refused
-    while isinstance(verdict, Refused):
-        if verdict.reason != OUTSIDE or len(found) == MAX_QUESTIONS:
-            return ()
-        path = verdict.leads_to
-        one = None if path is None else _wanted(verdict.pointer, path, context)
-        if one is None or not within(one.root, ceilings):
-            return ()
+    judgement = refused
+    while isinstance(judgement.verdict, Refused):
+        one = _wanted(judgement)
+        if one is None or len(found) == MAX_QUESTIONS or not within(one.root, ceilings):
+            return Enough((), refused.verdict)
         found.append(one)
-        context = replace(context, granted=(*context.granted, one.root))
-        verdict = decide(call, guard, context, budget)
-    return tuple(found)
+        judgement = judgement.allowing(one.root, budget)
+        if not judgement.is_final:
+            return None
+    links = judgement.context.links
+    seen = links if isinstance(links, CachedDisk) and links.size <= MAX_SEEN else None
+    return Enough(tuple(found), judgement.verdict, seen)
 
 
 def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
@@ -89,7 +129,12 @@ def within(root: Root, ceilings: Sequence[RootSet]) -> bool:
     return all(ceiling.covers(root.parts) is not None for ceiling in ceilings)
 
 
-def _wanted(pointer: str, path: str, context: CallContext) -> Wanted | None:
+def _wanted(refused: Judgement) -> Wanted | None:
+    """Return the place that a call was refused for; None if no consent could admit it."""
+    verdict, context = refused.verdict, refused.context
+    if not isinstance(verdict, Refused) or verdict.reason != OUTSIDE or verdict.leads_to is None:
+        return None
+    pointer, path = verdict.pointer, verdict.leads_to
     try:
         entry = context.links.entry(path)
     except PathError:

@@ -12,6 +12,7 @@ from hub.guard.budget import FULL_BUDGET, Meter, MeteredDisk, TooMuchError
 from hub.guard.own_files import OWN, OwnFileRules
 from hub.guard.policy import NoLinksBelow, Policy
 from hub.paths.resolve import (
+    CachedDisk,
     DeadEndError,
     Flavour,
     LinkReader,
@@ -134,6 +135,7 @@ class PathTracer:
         if policy.symlinks == "deny":
             shared = RootSet((*context.roots.roots, *context.granted))
             links = NoLinksBelow(links, shared, context.flavour)
+        self.known = links.walked if isinstance(links, CachedDisk) else dict[str, str]()
         self.effort = Meter(most)
         self._links = MeteredDisk(links, self.effort)
         self.can_write = self._links.can_write
@@ -143,7 +145,6 @@ class PathTracer:
             self.bases = tuple(one for one in index.bases if one not in missing)
         self._shared = index.shared
         self._files, self._directories, self._depths = index.files, index.directories, index.depths
-        self.known: dict[str, str] = {}
         self.beside: Callable[[], Sequence[str]] = tuple
         self.around: Callable[[], Sequence[str]] = tuple
 
@@ -236,8 +237,7 @@ class PathTracer:
         """
         places = self.bases if starts is None else starts
         bases = (None,) if self.is_absolute(text) else places
-        found = (self._folder_at(text, base) for base in bases)
-        return [one for one in found if one is not None]
+        return [one for base in bases if (one := self._folder_at(text, base)) is not None]
 
     def is_open(self, folder: str) -> bool:
         """Return whether a directory is where paths are allowed."""

@@ -176,21 +176,21 @@ def decide(
     In mode `report` a refused call is admitted with `would_refuse`, unless it may reach the hub's
     own files.
     """
-    return _decided(call, guard, context, budget)[0]
+    return decide_within(call, guard, context, budget)[0]
 
 
 def decide_within_inline_budget(
     call: Call, guard: ToolGuard, context: CallContext
 ) -> Admitted | Refused | None:
     """Return the verdict of `decide`, or None if that takes more than the inline budget."""
-    verdict, is_final = _decided(call, guard, context, INLINE_BUDGET)
+    verdict, is_final = decide_within(call, guard, context, INLINE_BUDGET)
     return verdict if is_final else None
 
 
-def _decided(
+def decide_within(
     call: Call, guard: ToolGuard, context: CallContext, budget: Budget
 ) -> tuple[Admitted | Refused, bool]:
-    """Return the verdict, and whether it is final: a larger budget would not change it."""
+    """Return the verdict of `decide`, and whether a larger budget would not change it."""
     policy, uris = guard.policy.policy, context.roots.uris
     if policy.mode is _OFF and policy.own is None:
         return Admitted(call, token=_TOKEN), True

@@ -87,25 +87,54 @@ _UNASKED = Entry("other", -1, -1)
 
 
 class CachedDisk(Struct, eq=False):
-    """A `LinkReader` that asks `inner` once per entry. For one verdict only: nothing expires."""
+    """A `LinkReader` that asks `inner` once per entry. For one moment only: nothing expires.
+
+    `walked` are paths that were walked by these entries, with links followed.
+    """
 
     inner: LinkReader
+    walked: dict[str, str] = field(default_factory=dict[str, str])
     _entries: dict[str, Entry | None] = field(default_factory=dict[str, Entry | None])
+    _has_seen_more: bool = False
 
     def entry(self, path: str) -> Entry | None:
         found = self._entries.get(path, _UNASKED)
         if found is _UNASKED:
-            found = self._entries[path] = self.inner.entry(path)
+            try:
+                found = self._entries[path] = self.inner.entry(path)
+            except PathError:
+                self._has_seen_more = True
+                raise
         return found
 
     def target(self, path: str) -> str:
+        self._has_seen_more = True
         return self.inner.target(path)
 
     def names(self, path: str) -> Sequence[str]:
+        self._has_seen_more = True
         return self.inner.names(path)
 
     def can_write(self, path: str) -> bool:
+        self._has_seen_more = True
         return self.inner.can_write(path)
+
+    @property
+    def size(self) -> int:
+        """The number of entries that were seen."""
+        return len(self._entries)
+
+    def is_unchanged(self) -> bool:
+        """Return whether the disk still is as it was seen.
+
+        Always False if more was seen than entries, such as where a link led.
+        """
+        try:
+            return not self._has_seen_more and all(
+                self.inner.entry(path) == entry for path, entry in self._entries.items()
+            )
+        except PathError:
+            return False
 
 
 # These name different things in the process that opens them and in the hub.

@@ -146,6 +146,14 @@ class ClientRoots:
         _cancel(self._timer)
         self._feed(Ended())
 
+    def is_settled_at(self, state: State) -> bool:
+        """Return whether `state` is what `current` would return now, without waiting or asking.
+
+        Of each root one disk query is made. Sooner than `current` it says False.
+        """
+        is_settled = state is self.state and state.awaits is None and state.failed is None
+        return is_settled and self.presence.is_unchanged(self._links, self._flavour)
+
     async def current(self, outlet: Outlet) -> State:
         """Return the state, after waiting for a due answer; `outlet` is that of the call."""
         try:

@@ -32,7 +32,7 @@ async def test_both_kinds_of_routes_admit_the_same_call(tmp_path: Path) -> None:
             admitted = route.judge(made)
             assert isinstance(admitted, Admitted)
             assert admitted.call.params == plain
-            assert route.resolved.name == "read"
+            assert route.resolved.to.route.name == "read"
 
 
 async def test_a_backlog_keeps_calls_until_they_leave() -> None:

@@ -558,8 +558,8 @@ async def test_progress_that_comes_with_a_question_goes_out_before_it() -> None:
 ONCE: JsonObject = {"action": "accept", "content": {"decision": "allow once"}}
 
 
-@pytest.mark.parametrize("moved", [False, True])
-async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved: bool) -> None:
+@pytest.mark.parametrize("change", ["nothing", "a link", "the config"])
+async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, change: str) -> None:
     child = silent(READ)
     async with scripted(child, config={"guard": {"on_refused": "ask"}}) as hub:
         caller = reading(hub, top, "a", where="b/x")
@@ -572,9 +572,12 @@ async def test_a_call_that_needed_consent_is_parked_with_it(top: Path, *, moved:
         second = await caller.end(id_)
         key, _ = question(second)
         assert set(second["inputRequests"]) == {ROOTS_KEY, key}
-        if moved:
+        if change == "a link":
             (top / "b" / "x").unlink()
             (top / "b" / "x").symlink_to("/etc/hostname")
+        elif change == "the config":
+            await hub.take(guard={"on_refused": "refuse"})
+        if change != "nothing":
             refused = await caller.round({key: ACCEPTED}, second["requestState"])
             assert text_of(refused).startswith("Access denied: ")
             await link.request("notifications/cancelled")

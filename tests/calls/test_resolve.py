@@ -11,9 +11,10 @@ from msgspec import Raw
 
 from hub.calls.addressing import OwnParam
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.judging import JudgingContext, Snapshot
+from hub.calls.judging import Destination, JudgingContext, Snapshot
 from hub.calls.resolve import MAX_JUDGEMENTS
 from hub.errors import ChildError, RouteError
+from hub.guard.consent import Judgement
 from hub.guard.decide import Admitted, compile_tool
 from hub.guard.policy import AccessRule, Mode, Policy
 from hub.jsonrpc.errors import RpcError
@@ -24,7 +25,7 @@ from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.roots.effective import OperatorRoots
 from hub.specs import ServerSpec
-from hub.values import Call, Json, JsonObject
+from hub.values import Call, ChildRoute, Json, JsonObject
 from tests.kit.fakes import (
     ECHO,
     READ,
@@ -826,7 +827,11 @@ async def test_a_call_that_is_never_judged_in_time_is_given_up(top: Path) -> Non
             text_of(result) == "its roots, or its server, change faster than the call can be sent"
         )
         assert result["isError"] is True
-        judged = [one for one in worker.made if isinstance(one, Admitted)]
+        judged = [
+            one
+            for one in worker.made
+            if isinstance(one, Judgement) and isinstance(one.verdict, Admitted)
+        ]
         assert len(judged) == MAX_JUDGEMENTS
         assert fake.link.requests("tools/call") == []
 
@@ -852,14 +857,18 @@ async def test_a_verdict_does_not_hold_for_a_process_in_another_directory(top: P
             session=client.session,
             asked=client.asked("read"),
             call=Call("tools/call", "read", {"path": "f"}, {}),
-            guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
-            spec=spec,
+            to=Destination(
+                method="tools/call",
+                route=ChildRoute(spec.name, "read", READ),
+                spec=spec,
+                guard=compile_tool({}, read_only=True, policy=spec.policy_of("read")),
+                own=OwnParam("name", "read"),
+                base="",
+                catalog=await at.relay.listings.catalog(client.session, effective),
+            ),
             snapshot=Snapshot.of(client.session, spec, effective, slot),
-            base="",
-            own=OwnParam("name", "read"),
-            catalog=await at.relay.listings.catalog(client.session, effective),
         )
-        assert isinstance(await case.decide(), Admitted)
+        assert isinstance((await case.judge()).verdict, Admitted)
         assert case.is_still_valid()
         assert case.context().cwd == f"{top}/a"
         assert slot.child is not None

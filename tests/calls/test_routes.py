@@ -114,6 +114,6 @@ async def test_a_prompt_a_resource_and_a_tool_of_one_name_have_routes_of_their_o
             assert routes.find(client.session, request) is None
             await client.request(client.asked_for(request.method, request.params))
         found = [routes.find(client.session, request) for request in requests]
-        assert [one.resolved.method for one in found if one is not None] == [
+        assert [one.resolved.to.method for one in found if one is not None] == [
             request.method for request in requests
         ]

@@ -88,7 +88,7 @@ async def test_a_call_is_judged_by_the_schema_and_rights_of_its_own_tool(top: Pa
         await client.call("read", {})
         found = beside(at, client)
         assert found is not None
-        assert found.resolved.guard.needs_write
+        assert found.resolved.to.guard.needs_write
         inside = found.judge(asked("write", {"target_file": f"{top}/a/f"}).params)
         assert isinstance(inside, Admitted)
         assert inside.call.name == "write"
@@ -149,4 +149,4 @@ async def test_another_server_has_to_be_asked_for_itself(top: Path) -> None:
         assert beside(at, client, "other__write") is None
         found = beside(at, client, "files__write")
         assert found is not None
-        assert found.resolved.spec.name == "files"
+        assert found.resolved.to.spec.name == "files"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.kit.fakes import ECHO, SILENT, FakeChild, failure
 from tests.kit.hubs import FakeClient, text_of
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import ScriptedHub, scripted
+from tests.kit.trees import plant
 
 pytestmark = pytest.mark.usefixtures("both_ways")
 
@@ -234,3 +236,60 @@ async def test_the_end_of_what_an_error_named_is_told_to_who_got_the_error() -> 
         child.link.notify(ELICITED, {"elicitationId": "e1"})
         await client.client.until(lambda: bool(client.told(ELICITED)))
         assert other.told(ELICITED) == []
+
+
+@pytest.mark.parametrize("withdrawn", ["by the client", "by the operator"])
+async def test_a_further_round_is_not_sent_under_roots_that_were_withdrawn_meanwhile(
+    tmp_path: Path, withdrawn: str
+) -> None:
+    top, file = plant(tmp_path, "a/x", "b/x"), tmp_path / "audit.jsonl"
+    child, audit = asking({"user": form()}), {"audit": {"file": str(file)}}
+    async with scripted(child, config=audit) as hub:
+        client = await hub.greeted({"roots": {}, **BOTH}, [{"uri": (top / "a").as_uri()}])
+        params: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/x"}}
+        id_ = await client.begin("tools/call", params)
+        await client.until(lambda: any(one.get("method") == ELICITATION for one in client.received))
+        (question,) = [one for one in client.received if one.get("method") == ELICITATION]
+        before = len(sent(child))
+        if withdrawn == "by the client":
+            client.roots = [{"uri": (top / "b").as_uri()}]
+            times = len(client.asked)
+            await client.changed()
+            await client.until_asked(times + 1)
+        else:
+            await hub.take(roots={"deny": ["x"]}, **audit)
+        await client.reply(question, ACCEPTED)
+        refused: Any = (await client.end(id_))["result"]
+        assert text_of(refused).startswith("Access denied: ")
+        assert len(sent(child)) == before
+    verdicts = [json.loads(line)["verdict"] for line in file.read_text().splitlines()]
+    assert verdicts[-1:] == ["refused"]
+    assert len(verdicts) == 1 + int(client.by_cached_route)
+
+
+async def test_a_call_whose_roots_changed_between_rounds_is_made_again_where_it_is_admitted(
+    tmp_path: Path,
+) -> None:
+    top = plant(tmp_path, "a/x", "b/x")
+    child = asking({"user": form()})
+    async with scripted(child) as hub:
+        uris: list[Json] = [{"uri": (top / name).as_uri()} for name in "ab"]
+        client = await hub.greeted({"roots": {}, **BOTH}, uris[:1])
+        params: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/x"}}
+        questions: Callable[[], list[JsonObject]] = lambda: [  # noqa: E731
+            one for one in client.received if one.get("method") == ELICITATION
+        ]
+        id_ = await client.begin("tools/call", params)
+        await client.until(lambda: len(questions()) == 1)
+        client.roots, times = uris, len(client.asked)
+        await client.changed()
+        await client.until_asked(times + 1)
+        await client.reply(questions()[0], ACCEPTED)
+        await client.until(lambda: len(questions()) == 2)
+        await client.reply(questions()[1], ACCEPTED)
+        result: Any = (await client.end(id_))["result"]
+        assert result["got"]["arguments"] == params["arguments"]
+        assert sent(child)[-2:] == [
+            {},
+            {"inputResponses": {"user": ACCEPTED}, "requestState": "round 1"},
+        ]

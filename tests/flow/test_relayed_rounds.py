@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,12 @@ from hub.protocol.constants import (
     SERVER_INFO_META,
 )
 from hub.protocol.input_requests import CONSENT_KEY, ROOTS_KEY
+from hub.roots.effective import OperatorRoots
 from hub.values import Json, JsonObject
 from tests.kit.callers import (
     ACCEPTED,
     ELICITATION,
+    EVERYTHING,
     FORM,
     SAMPLING,
     URL,
@@ -410,3 +413,32 @@ async def test_clients_that_can_be_asked_other_things_share_a_modern_child() -> 
             told = last["got"]["_meta"][CLIENT_CAPABILITIES_META]
             assert {name: told[name] for name in told if name != "roots"} == capabilities
         assert len(child.links) == 1
+
+
+async def test_a_call_that_a_child_wants_without_its_state_is_judged_again_where_that_is_due() -> (
+    None
+):
+    changes: list[Callable[[], None]] = []
+
+    def call(request: Request) -> Answer:
+        params = request.params
+        if "requestState" in params:
+            if changes:
+                changes.pop()()
+            return failure(INVALID_PARAMS, "an unknown state")
+        if len(sent(child)) == 1:
+            asked: JsonObject = {"resultType": "input_required", "inputRequests": {"r": ROOTS}}
+            return {**asked, "requestState": "of another process"}
+        return {"resultType": "complete", "content": []}
+
+    child = FakeChild(ECHO, era="modern", answers={"tools/call": call})
+    async with scripted(child) as hub:
+        operator = hub.services.operator
+        changes.append(lambda: operator.take(OperatorRoots()))
+        caller = ScriptedCaller(hub, {**EVERYTHING, "roots": {}})
+        first = await caller.round()
+        assert first["inputRequests"] == {ROOTS_KEY: ROOTS}
+        last = await caller.round({ROOTS_KEY: {"roots": []}}, first["requestState"])
+        assert last["resultType"] == "complete"
+        states = ["requestState" in one for one in sent(child)]
+        assert states == [False, True, True, False], "the third is the call that was judged again"

@@ -8,7 +8,15 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from hub.guard.budget import Budget
-from hub.guard.consent import MAX_QUESTIONS, QUESTION_BUDGET, Wanted, consent_in, question, wanted
+from hub.guard.consent import (
+    MAX_QUESTIONS,
+    QUESTION_BUDGET,
+    Wanted,
+    consent_in,
+    enough,
+    judgement_of,
+    question,
+)
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, ToolGuard, compile_tool, decide
 from hub.guard.policy import AccessRule, DenyPatterns, Mode, Policy, ToolPolicy
@@ -38,8 +46,9 @@ def world(top: Path) -> CallContext:
 def asked_for(
     call: Call, guard: ToolGuard, at: CallContext, ceilings: tuple[RootSet, ...]
 ) -> tuple[Wanted, ...]:
-    verdict = decide(call, guard, at)
-    return wanted(verdict, call, guard, at, ceilings) if isinstance(verdict, Refused) else ()
+    found = enough(judgement_of(call, guard, at), ceilings)
+    assert found is not None
+    return found.places
 
 
 def places(
@@ -329,10 +338,12 @@ def test_a_place_that_nothing_can_be_at_is_not_asked_about(top: Path, key: str) 
 
 def test_a_budget_that_is_too_small_finds_nothing_to_ask_for(top: Path) -> None:
     call, at, guard = tool_call({"path": f"{top}/private/secret.txt"}), world(top), guarded()
-    refused = decide(call, guard, at)
-    assert isinstance(refused, Refused)
-    whole = wanted(refused, call, guard, at, ())
-    assert len(whole) == 1
-    assert wanted(refused, call, guard, at, (), QUESTION_BUDGET) == whole
+    refused = judgement_of(call, guard, at)
+    whole = enough(refused, ())
+    assert whole is not None
+    assert len(whole.places) == 1
+    soon = enough(refused, (), QUESTION_BUDGET)
+    assert soon is not None
+    assert soon.places == whole.places
     for spent in (Budget(0, 100, 10_000), Budget(10_000, 100, 0)):
-        assert wanted(refused, call, guard, at, (), spent) == ()
+        assert enough(refused, (), spent) is None

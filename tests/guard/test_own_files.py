@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from hub.config.own_files import OwnInodes
-from hub.guard.consent import wanted
+from hub.guard.consent import enough, judgement_of
 from hub.guard.containment import CallContext
 from hub.guard.decide import Admitted, Refused, compile_tool, decide, explain
 from hub.guard.keys.vocabulary import Kind
@@ -279,9 +279,11 @@ def test_rights_and_consent_do_not_open_it(top: Path) -> None:
     for name, count in (("a.txt", 1), ("audit.jsonl", 0), ("state/roots-hub/key", 0)):
         arguments: JsonObject = {"path": f"{top}/root/{name}"}
         call = Call("tools/call", "write", arguments, {"arguments": arguments})
-        refused = decide(call, guard, world)
-        assert isinstance(refused, Refused)
-        assert len(wanted(refused, call, guard, world, ())) == count, name
+        refused = judgement_of(call, guard, world)
+        assert isinstance(refused.verdict, Refused)
+        found = enough(refused, ())
+        assert found is not None
+        assert len(found.places) == count, name
 
 
 def test_a_call_is_explained_with_it(top: Path) -> None:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskGroup
 
+from hub.app.hub import Hub
 from hub.app.machine import Setting
 from hub.app.running import ConnectionBuilder, running_hub
 from hub.children.link import ChildConnection
 from hub.config.models import HubConfig
 from hub.config.watch import Watched
 from hub.launch.plan import LaunchPlan
-from hub.sessions.services import Services
 from hub.specs import ServerSpec
 from hub.values import Json, JsonObject
 from tests.kit.fakes import FakeChild
@@ -27,13 +27,16 @@ ROOTS: JsonObject = {"roots": {"listChanged": True}}
 class ScriptedHub:
     """A running hub."""
 
-    def __init__(
-        self, services: Services, tasks: TaskGroup, children: Mapping[str, FakeChild]
-    ) -> None:
-        self.services = services
+    def __init__(self, running: Hub, tasks: TaskGroup, children: Mapping[str, FakeChild]) -> None:
+        self.running = running
+        self.services = running.services
         self.children = children
         self._tasks = tasks
-        self.open_connection = ConnectionBuilder(services)
+        self.open_connection = ConnectionBuilder(running.services)
+
+    async def take(self, **keys: Any) -> None:
+        """Change the config to these keys beside the servers' own, as an operator does."""
+        await self.running.take(self.running.own, _config(self.children, keys))
 
     def client(self, roots: Sequence[Json] = (), *, principal: str = "test") -> FakeClient:
         """Return a client that has said nothing yet."""
@@ -63,8 +66,7 @@ async def scripted(  # noqa: PLR0913 - what a test may want of a hub
 ) -> AsyncGenerator[ScriptedHub]:
     """Run a hub before these children; a single one is called `files`, and keeps bare names."""
     named = {"files": children} if isinstance(children, FakeChild) else children
-    servers = {name: {"command": "x", "share": "roots"} for name in named}
-    made = HubConfig.model_validate({"version": 1, "servers": servers, **(config or {})})
+    made = _config(named, config or {})
 
     def opened(
         spec: ServerSpec, plan: LaunchPlan | None
@@ -75,8 +77,13 @@ async def scripted(  # noqa: PLR0913 - what a test may want of a hub
         setting = Setting(given=given, watched=watched, is_for_one=is_for_one)
         hub = running_hub(made, setting, environment=environment or {}, open_child=opened)
         async with hub as running:
-            yield ScriptedHub(running.services, tasks, named)
+            yield ScriptedHub(running, tasks, named)
         tasks.cancel_scope.cancel()
+
+
+def _config(children: Iterable[str], keys: Mapping[str, Any]) -> HubConfig:
+    servers = {name: {"command": "x", "share": "roots"} for name in children}
+    return HubConfig.model_validate({"version": 1, "servers": servers, **keys})
 
 
 async def refusal(client: FakeClient, method: str, params: JsonObject | None = None) -> Any:

@@ -36,23 +36,28 @@ async def decide_or_ask(case: JudgingContext, record: CallAudit) -> Admitted | R
     Raises: InputNeededError if a modern client has to be asked first; StaleError if the config has
         changed while the user was asked.
     """
-    refused = record.verdict = await case.decide()
+    judgement = await case.judge()
+    refused = record.verdict = judgement.verdict
     if not isinstance(refused, Refused) or refused.reason != OUTSIDE:
         return refused
-    if case.guard.policy.policy.on_refused != "ask":
+    if case.to.guard.policy.policy.on_refused != "ask":
         return refused
-    granted = case.session.grants.of(case.spec.name, writes=case.guard.needs_write)
-    verdict: Admitted | Refused = await case.decide(granted) if granted else refused
+    granted = case.session.grants.of(case.to.spec.name, writes=case.to.guard.needs_write)
+    if granted:
+        judgement = await case.judge(granted)
     said: Consent | None = None
+    verdict = judgement.verdict
     if isinstance(verdict, Admitted):
         said, case.granted = "session", granted
     else:
-        places = await case.wanted(verdict, granted)
-        said = await _said(case, places)
+        enough = await case.enough(judgement)
+        del judgement  # with all that it has seen of the disk: the user may take long
+        said = await _said(case, enough.places)
         if said in {"once", "session"}:
-            await case.look_again()
-            case.granted = (*granted, *(one.root for one in places))
-            verdict = await case.decide(case.granted)
+            case.granted = (*granted, *(one.root for one in enough.places))
+            verdict = enough.verdict
+            if await case.look_again() or not enough.is_true_now():
+                verdict = (await case.judge(case.granted)).verdict
     if said is not None:
         record.consented(said, refused)
     record.verdict = verdict
@@ -117,7 +122,7 @@ async def _asked(case: JudgingContext, places: tuple[Wanted, ...]) -> Consent | 
         if answer is None or answer == "refused":
             return answer
         if answer == "session":
-            case.session.grants.add(case.spec.name, one.root, writes=case.guard.needs_write)
+            case.session.grants.add(case.to.spec.name, one.root, writes=case.to.guard.needs_write)
         said.add(answer)
     return "session" if "session" in said else "once"
 
@@ -145,9 +150,9 @@ def _question(case: JudgingContext, one: Wanted, *, lasting: bool) -> JsonObject
     return question(
         one,
         case.call,
-        case.spec.name,
-        writes=case.guard.needs_write,
-        pointer=case.base + one.pointer,
+        case.to.spec.name,
+        writes=case.to.guard.needs_write,
+        pointer=case.to.base + one.pointer,
         lasting=lasting,
     )
 
@@ -158,10 +163,10 @@ def _subject(case: JudgingContext, places: tuple[Wanted, ...]) -> Json:
     reached: list[Json] = [[one.pointer, one.root.path, one.root.is_file] for one in places]
     return [
         case.session.identity,
-        case.spec.name,
+        case.to.spec.name,
         call.method,
         call.name,
         digest(call.arguments),
-        case.guard.needs_write,
+        case.to.guard.needs_write,
         reached,
     ]

@@ -19,7 +19,6 @@ from msgspec import Struct, field
 
 from hub.calls.caller import ClientCaller
 from hub.calls.in_flight import AwaitedReply, InFlightCall, KeptReply, ReplySink
-from hub.calls.judging import JudgingContext
 from hub.calls.results import renumbered
 from hub.children.child_call import CallResult
 from hub.children.clients import InputNeededError
@@ -29,13 +28,12 @@ from hub.jsonrpc.messages import Failure, Notification, Payload, Request, Respon
 from hub.jsonrpc.peer import Asked
 from hub.jsonrpc.requests import UNSAID, RequestOwner
 from hub.protocol.constants import INTERNAL_ERROR
-from hub.protocol.input_requests import CallState, RetryInput, in_modern_words, inward
-from hub.roots.effective import EffectiveRoots
+from hub.protocol.input_requests import CallState, in_modern_words, inward
 from hub.sessions.client import require_taken
 from hub.sessions.session import Session
 from hub.specs import ServerSpec
 from hub.system.tasks import TaskStarter
-from hub.values import Call, JsonObject, SessionKey
+from hub.values import JsonObject, SessionKey
 
 GATHER: Final = 0.02
 """Seconds to collect further requests of a child, so that one result asks for all of them."""
@@ -96,22 +94,7 @@ class AskableCall(InFlightCall, eq=False, kw_only=True):
 
     calls: AskableCalls
     known_as: SessionKey
-    call: Call | None = None
     dialogue: Dialogue | None = None
-
-    def start(self, call: Call) -> None:
-        self.call = call
-        super().start(call)
-
-    def case_for(
-        self, session: Session, asked: Asked, effective: EffectiveRoots, retry: RetryInput
-    ) -> JudgingContext:
-        """Return the context that the call is judged in again, by the roots of a retry."""
-        resolved = self.route.resolved
-        call = self.call or Call(resolved.method, resolved.name, {}, {})
-        case = resolved.case_for(session, asked, call, effective, retry)
-        case.granted = self.granted
-        return case
 
     # The `Caller` of the child
 
@@ -216,13 +199,14 @@ class _Question(Struct, eq=False):
 class Dialogue:
     """What the child asks within one call, while its client's requests come and go.
 
-    `is_detached`: no request of the client waits for `call` now. `over` is set once the call has
-    ended, and `fetched` once no request will fetch its answer any more.
+    `is_detached`: no request of the client waits for `call` now. `is_claimed`: a retry is here, and
+    is judged; what comes of that decides how the call ends. `over` is set once the call has ended,
+    and `fetched` once no request will fetch its answer any more.
     """
 
     def __init__(self, call: AskableCall) -> None:
         self.key = secrets.token_hex(16)
-        self.is_detached = False
+        self.is_detached = self.is_claimed = False
         self.over, self.fetched = anyio.Event(), anyio.Event()
         self.call = call
         self._speaker = ClientCaller(
@@ -276,13 +260,16 @@ class Dialogue:
     @property
     def is_abandoned(self) -> bool:
         """Whether the client has been away for `PATIENCE` seconds, so that other calls go first."""
-        return self.is_detached and anyio.current_time() >= self._left + PATIENCE
+        is_away = self.is_detached and not self.is_claimed
+        return is_away and anyio.current_time() >= self._left + PATIENCE
 
     @property
     def kept_size(self) -> int:
-        """The bytes of the answer that is kept for a retry, about; 0 if none is."""
+        """The bytes of the answer that is kept for a retry to come, about; 0 if none is."""
         kept = self._kept
-        return kept.size if kept is not None and self.call.register is kept else 0
+        if kept is None or self.call.register is not kept or self.is_claimed:
+            return 0
+        return kept.size
 
     async def report(self, params: Payload) -> None:
         """Send a progress report within the current request, if that wants any."""
@@ -318,11 +305,16 @@ class Dialogue:
             question.settled.set()
 
     async def keep(self) -> None:
-        """Keep the answer until a retry fetches it, at most `KEPT` seconds; cancel at the end."""
+        """Keep the answer until a retry fetches it; cancel the call at the end.
+
+        A retry has `KEPT` seconds to come, and the time that it takes to judge it.
+        """
         try:
             await self.over.wait()
             self.call.calls.parked.make_room()
             with anyio.move_on_after(KEPT):
+                await self.fetched.wait()
+            if self.is_claimed:
                 await self.fetched.wait()
         finally:
             self.call.cancel()
@@ -342,7 +334,8 @@ class Dialogue:
         call, reply = self.call, self.call.reply
         if call.is_settled or not self._questions:
             return
-        self.is_detached, self._left = True, anyio.current_time()
+        self.is_detached, self.is_claimed = True, False
+        self._left = anyio.current_time()
         call.audit.is_held = True
         kept = call.reply = self._kept = KeptReply(Asked(call.request, reply.outlet))
         # What was told before goes out first; what is told from now on would follow the result.
@@ -360,7 +353,7 @@ class Dialogue:
     def _asking(self) -> Response | Failure:
         call = self.call
         requests: JsonObject = {key: one.request for key, one in self._questions.items()}
-        lasts = call.route.resolved.spec.timeout + KEPT
+        lasts = call.route.resolved.to.spec.timeout + KEPT
         return call.asking(InputNeededError(requests, CallState(parked=self.key), lasts=lasts))
 
     async def _attach(self, reply: ReplySink) -> None:

@@ -173,7 +173,7 @@ class ModernRoutes:
             elif self._is_asked(key, request):
                 return self._asked
         found = self._routes.get(key)
-        if found is None or found.resolved.method != request.method:
+        if found is None or found.resolved.to.method != request.method:
             return None
         if not found.is_open or (key[2] == _KEPT and found.kept is not kept):
             del self._routes[key]
@@ -275,13 +275,13 @@ def _found(case: JudgingContext, resolved: ResolvedRoute, roots: bytes) -> Moder
         kept = session.roots.state.last.announcement
         presence = RootPresence.of(kept.roots.roots)
     repeated: tuple[ParamHeader, ...] = ()
-    if resolved.method == "tools/call" and session.services.expose == "tools":
-        repeated = _repeated(resolved.ready.listing, resolved.name)
+    if resolved.to.method == "tools/call" and session.services.expose == "tools":
+        repeated = _repeated(resolved.ready.listing, resolved.to.route.name)
     effective = case.snapshot.effective
     may_ask = session.unasked or (effective.enforcing and effective.source == "none")
     presences = None
     if presence is not None:
-        presences = (presence, *session.services.operator.presences(resolved.spec.name))
+        presences = (presence, *session.services.operator.presences(resolved.to.spec.name))
     return ModernRoute(
         resolved, session, presences=presences, kept=kept, repeated=repeated, may_ask=may_ask
     )

@@ -143,13 +143,16 @@ def need_before_deciding(
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        spec, listing = case.spec, session.services.children.known.last(case.snapshot.slot)
+        spec, listing = (
+            case.to.spec,
+            session.services.children.known.last(case.snapshot.slot),
+        )
         known = KnownServer(case.snapshot.slot, listing, case.call.name)
-        acts = case.call.method == "tools/call" and acts_on_places(case.guard)
+        acts = case.call.method == "tools/call" and acts_on_places(case.to.guard)
         if acts or _depends_on_roots(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
         if _may_be_refused(case.decide_within_inline_budget()):
-            return RootsRequirement(session.services, known, case.guard, case.around)
+            return RootsRequirement(session.services, known, case.to.guard, case.around)
     elif session.is_modern and case.call.method in ASKABLE and _is_in_vain(case):
         text = "This call names a path, and the operator serves no paths to clients without roots"
         raise RpcError(MISSING_CLIENT_CAPABILITY, text, _REQUIRED)
@@ -167,7 +170,7 @@ def _is_in_vain(case: JudgingContext) -> bool:
         return False
     refused = case.decide_within_inline_budget()
     hopeless = isinstance(refused, Refused) and refused.reason == OUTSIDE
-    return hopeless and case.guard.policy.policy.on_refused != "ask"
+    return hopeless and case.to.guard.policy.policy.on_refused != "ask"
 
 
 def _may_be_refused(verdict: Admitted | Refused | None) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from hub.guard.consent import MAX_SEEN
 from hub.guard.policy import DenyPatterns, Policy
 from hub.jsonrpc.errors import RpcError
 from hub.roots.effective import OperatorRoots
@@ -60,18 +61,23 @@ async def test_a_call_passes_with_its_users_consent(top: Path) -> None:
         assert client.session.refusals.recent == []
 
 
-async def test_what_a_verdict_saw_of_the_disk_is_gone_when_its_user_is_asked(top: Path) -> None:
+@pytest.mark.parametrize(("names", "kept"), [("", 1), ("/d" * MAX_SEEN, 0)])
+async def test_little_of_what_a_verdict_saw_of_the_disk_is_kept_while_its_user_is_asked(
+    top: Path, names: str, kept: int
+) -> None:
+    (top / f"b{names}").mkdir(parents=True, exist_ok=True)
     fake = FakeChild(READ, answers={"tools/call": SILENT})
     async with rig(SPECS, {"files": fake}) as at, anyio.create_task_group() as tasks:
         client, before = asking(at, top), views_of_disk()
         client.answers["elicitation/create"] = SILENT
-        outside, inside = (dict[str, Json](path=f"{top}/{one}/x") for one in "ba")
+        outside, inside = (dict[str, Json](path=f"{top}/{one}/x") for one in (f"b{names}", "a"))
         tasks.start_soon(client.call, "read", outside)
         await client.outlet.signals.until(lambda: bool(questions(client)))
-        assert views_of_disk() == before
+        views = [one for one in views_of_disk() if one not in before]
+        assert [one.size <= MAX_SEEN for one in views] == [True] * kept
         tasks.start_soon(client.call, "read", inside)
         await (await fake.connected()).request("tools/call")
-        assert views_of_disk() == before, "nor does a call that is at its child have any"
+        assert len(views_of_disk()) == len([*before, *views]), "a call at its child has none"
         tasks.cancel_scope.cancel()
 
 
@@ -182,6 +188,61 @@ async def test_a_yes_that_came_too_late_for_a_link_that_moved_is_none(top: Path)
         assert result["isError"] is True
         (record,) = at.audit.records
         assert (record.verdict, record.consent) == ("refused", "once")
+
+
+def nothing(top: Path) -> None:
+    """Change nothing."""
+
+
+def replaced_by_link(top: Path) -> None:
+    (top / "b/x").unlink()
+    (top / "b/x").symlink_to("../c/x")
+
+
+def folder_replaced_by_link(top: Path) -> None:
+    (top / "b").rename(top / "old")
+    (top / "b").symlink_to("c")
+
+
+def root_gone(top: Path) -> None:
+    (top / "a").rename(top / "old")
+
+
+def root_replaced(top: Path) -> None:
+    (top / "a").rename(top / "old")
+    (top / "a").symlink_to("old")
+
+
+@pytest.mark.parametrize(
+    ("change", "admitted"),
+    [
+        (nothing, True),
+        (replaced_by_link, False),
+        (folder_replaced_by_link, False),
+        (root_gone, True),  # the user has allowed this file, whatever else is shared
+        (root_replaced, True),
+    ],
+)
+async def test_a_yes_is_for_the_place_that_was_asked_about(
+    top: Path, change: Callable[[Path], object], *, admitted: bool
+) -> None:
+    fake = FakeChild(READ)
+    async with rig(SPECS, {"files": fake}) as at:
+        client = asking(at, top)
+        answered = client.answer
+
+        async def answer(request: object) -> None:
+            if questions(client):
+                client.answer = answered
+                change(top)
+            await answered(request)  # pyright: ignore[reportArgumentType]
+
+        client.answer = answer
+        result = await client.call("read", {"path": f"{top}/b/x"})
+        assert ("isError" not in result) is admitted
+        assert calls(fake) == int(admitted)
+        (record,) = at.audit.records
+        assert record.verdict == ("admitted" if admitted else "refused")
 
 
 async def test_three_questions_are_asked_and_no_more(top: Path) -> None:
