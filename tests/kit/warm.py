@@ -175,7 +175,8 @@ class WarmHub:
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # it ended meanwhile, and its parent knows already
+                os.kill(self.pid, number)
 
     def terminate(self) -> None:
         self.send_signal(SIGTERM)
