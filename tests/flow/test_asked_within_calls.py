@@ -276,9 +276,10 @@ async def test_a_call_whose_roots_changed_between_rounds_is_made_again_where_it_
         uris: list[Json] = [{"uri": (top / name).as_uri()} for name in "ab"]
         client = await hub.greeted({"roots": {}, **BOTH}, uris[:1])
         params: JsonObject = {"name": "read", "arguments": {"path": f"{top}/a/x"}}
-        questions: Callable[[], list[JsonObject]] = lambda: [  # noqa: E731
-            one for one in client.received if one.get("method") == ELICITATION
-        ]
+
+        def questions() -> list[JsonObject]:
+            return [one for one in client.received if one.get("method") == ELICITATION]
+
         id_ = await client.begin("tools/call", params)
         await client.until(lambda: len(questions()) == 1)
         client.roots, times = uris, len(client.asked)

@@ -143,11 +143,9 @@ def need_before_deciding(
     """
     session = case.session
     if session.unasked and case.call.method in ASKABLE:
-        spec, listing = (
-            case.to.spec,
-            session.services.children.known.last(case.snapshot.slot),
-        )
-        known = KnownServer(case.snapshot.slot, listing, case.call.name)
+        spec, slot = case.to.spec, case.snapshot.slot
+        listing = session.services.children.known.last(slot)
+        known = KnownServer(slot, listing, case.call.name)
         acts = case.call.method == "tools/call" and acts_on_places(case.to.guard)
         if acts or _depends_on_roots(session, spec) or stateful.has(spec, listing):
             return RootsRequirement(session.services, known)
