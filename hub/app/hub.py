@@ -232,6 +232,16 @@ class Hub:
         """Return the running children, for people: server, state, roots, users, process."""
         return [_as_json(slot, self._clock()) for slot in self._children.running_slots()]
 
+    def down_now(self, views: Iterable[View]) -> list[Json]:
+        """Return the servers that are down, and why: left out of the config, or did not start."""
+        left_out = (one for view in views for one in view.services.left_out)
+        why = [(one.name, one.reason) for one in left_out]
+        why += (
+            (slot.spec.name, slot.spec.without_secrets(slot.trouble or ""))
+            for slot in self._children.troubled_slots()
+        )
+        return [{"server": name, "error": error} for name, error in dict.fromkeys(why)]
+
     def watch(self, view: View) -> ConfigWatch:
         """Return the watch that takes over the changes of a view's config file."""
         machine, services = view.machine, view.services

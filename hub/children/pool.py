@@ -210,6 +210,10 @@ class ChildPool:
         """Return the slots whose child is ready or starting."""
         return [slot for slot in self._slots.values() if slot.is_running]
 
+    def troubled_slots(self) -> list[ChildSlot]:
+        """Return the slots whose child did not start, or has ended by itself."""
+        return [slot for slot in self._slots.values() if slot.trouble is not None]
+
     def count_of(self, principal: str, profile: str | None = None) -> int:
         """Return how many children of a principal, in all or in one profile, run or start."""
         return sum(slot.is_of(principal, profile) for slot in self.running_slots())

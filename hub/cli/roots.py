@@ -25,7 +25,7 @@ from hub.cli.options import (
 from hub.config.fallback import added, entries, removed, renamed
 from hub.config.load import config_source, is_own_config, load_config
 from hub.config.models import FallbackRoot, Roots
-from hub.config.operator_roots import FIT, PathContext, operator_roots, projects_below
+from hub.config.operator_roots import PathContext, operator_roots, projects_below
 from hub.config.source.documents import is_inline
 from hub.errors import ConfigError, RootError, StartError
 from hub.launch.templates import literal
@@ -260,12 +260,15 @@ def _named(name: str | None) -> None:
 
 
 def _root(given: str, place: PathContext) -> Root:
+    path = given
     try:
-        return place.root(_local(given, place.flavour))
+        path = _local(given, place.flavour)
+        return place.root(path)
     except (RootError, UriError) as exc:
-        why, fix = str(exc), FIT
+        why = str(exc)
+        fix = place.remedy(path, why)
         if why == INACCESSIBLE:
-            why, fix = "there is no such file or directory", "Make it first, or correct the path."
+            why = "there is no such file or directory"
         raise StartError(f"{given}: {why}", fix) from exc
 
 

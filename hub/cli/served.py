@@ -120,6 +120,7 @@ class OwnHub:
     def status(self) -> JsonObject:
         return {
             "children": self._hub.children_now(),
+            "down": self._hub.down_now([self._hub.own]),
             "config": self._hub.services.config_file.state.to_json(),
             "principals": list[Json](self._hub.usage.all_shown()),
         }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Final
@@ -19,13 +20,15 @@ from hub.launch.environments import (
     without_hubs_own,
 )
 from hub.launch.plan import LaunchTemplate, plan
-from hub.launch.templates import CommandSecret
+from hub.launch.templates import CommandSecret, Template
 from hub.protocol.http_headers import token_hash
 from hub.roots.roots import EMPTY
 from hub.specs import RemoteTarget, ServerSpec
 
 _SOCKETS: Final = frozenset({"SSH_AUTH_SOCK"})
 """Variables with another value at each login, whatever the account."""
+_UNMARKED: Final = re.compile(r"(?<!\$)(?:\{(roots?)\}|\$(roots?)\b)")
+"""A placeholder for roots without its `$` or its braces."""
 
 
 def offered(config: HubConfig, environment: Mapping[str, str]) -> dict[str, str]:
@@ -120,7 +123,7 @@ def _digest(*parts: object) -> str:
 
 
 def missed_by(servers: Iterable[ServerSpec], environment: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each variable that a server misses."""
+    """Yield a warning for each variable that a server misses, and each misspelt placeholder."""
     for spec in servers:
         for what, fix in missed(spec, environment):
             yield f"servers.{spec.name}: {what}: {fix}"
@@ -130,7 +133,8 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[tuple[str, 
     """Return for each variable of `environment` that a server misses what is wrong, and a remedy.
 
     A variable that its process inherits, or that the config sets or fills in, is not missed.
-    For a remote server: each `$NAME` in its URL or headers that is sent literally.
+    So are placeholders for roots that are passed on as they are. For a remote server: each `$NAME`
+    in its URL or headers that is sent literally.
     """
     if isinstance(spec.target, RemoteTarget):
         texts = (spec.target.url, *spec.target.headers.values())
@@ -150,11 +154,27 @@ def missed(spec: ServerSpec, environment: Mapping[str, str]) -> list[tuple[str, 
             f'write env: {{{name}: "${{{name}}}"}}',
         )
         for name in mentioned(_texts(spec.target), environment, given)
+    ] + _unmarked(spec.target)
+
+
+def _unmarked(template: LaunchTemplate) -> list[tuple[str, str]]:
+    """Return what looks like a placeholder for roots and is none. It may be meant, so it runs."""
+    texts = (*_texts(template), *_plain(filter(None, [template.cwd])))
+    found = (one for text in texts for one in _UNMARKED.finditer(text))
+    meant = {one[0]: one[1] or one[2] for one in found}
+    return [
+        (f"{written} is passed on as it is", f"if the client's roots are meant, write ${{{name}}}")
+        for written, name in meant.items()
     ]
 
 
 def _texts(template: LaunchTemplate) -> tuple[str, ...]:
     """Return the command, arguments and `env` values of a server, without filled placeholders."""
     texts = (template.command, *template.args, *(value for _, value in template.env))
+    return tuple(_plain(texts))
+
+
+def _plain(texts: Iterable[Template]) -> Iterator[str]:
+    """Yield each text without its placeholders."""
     filled = (text.filled(lambda _: "", ()) for text in texts if not text.spreads)
-    return tuple("".join(part for part in one.parts if isinstance(part, str)) for one in filled)
+    return ("".join(part for part in one.parts if isinstance(part, str)) for one in filled)

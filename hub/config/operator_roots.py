@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -19,6 +18,7 @@ from hub.roots.effective import OperatorRoots, Source
 from hub.roots.roots import (
     EMPTY,
     INACCESSIBLE,
+    UNSAFE,
     Rejected,
     Root,
     RootSet,
@@ -29,8 +29,6 @@ from hub.roots.roots import (
 
 MARKERS = (".git", "package.json", "Cargo.toml", "pyproject.toml", "pom.xml", "build.gradle")
 WORKSPACE = ".code-workspace"
-FIT: Final = "Give a directory or file that you may read, and that is safe to share."
-"""What to do about a path that can be no root."""
 MAX_DEPTH = 4
 """How many levels of directories below the start are searched."""
 _SKIPPED = frozenset({"node_modules", ".venv", "venv", "target", "build", "dist", "__pycache__"})
@@ -121,14 +119,28 @@ class PathContext(Struct, frozen=True):
         """
         if not path:
             raise RootError("an empty path names nothing")
-        if (meant := path_meant(path)) is not None:
-            raise RootError(f"it must be a path, not a URI: write {meant}")
+        if path_meant(path) is not None:
+            raise RootError("it must be a path, not a URI")
         root = root_from_path(
             self.full(path), name=name, links=self.links, flavour=self.flavour, unsafe=self.unsafe
         )
         if not os.access(root.path, os.R_OK | (0 if root.is_file else os.X_OK)):
             raise RootError("Path is not accessible: it may not be read")
         return root
+
+    def remedy(self, path: str, why: str) -> str:
+        """Return what to do about a path that `root` refuses, and says `why`."""
+        if not path:
+            return "Take it out, or name a folder."
+        if (meant := path_meant(path)) is not None:
+            return f"Write {meant}."
+        if why == UNSAFE:
+            return (
+                "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
+            )
+        if why == INACCESSIBLE and not os.path.lexists(self.full(path)):
+            return "Make it, or name a folder that is there."
+        return "Name a folder or file that you may read."
 
 
 def operator_roots(
@@ -191,9 +203,9 @@ def _required(paths: Iterable[str], what: str, place: PathContext) -> Iterable[R
         try:
             yield place.root(path)
         except RootError as exc:
-            why, fix = str(exc), FIT
+            why, fix = str(exc), place.remedy(path, str(exc))
             if why == INACCESSIBLE and not os.path.lexists(full := place.full(path)):
-                why, fix = f"there is no {full}", "Make it, or name a folder that is there."
+                why = f"there is no {full}"
             raise StartError(f"{what} {path}: {why}", fix) from exc
 
 
@@ -208,5 +220,6 @@ def _present(
         try:
             yield place.root(path, name)
         except RootError as exc:
-            log.warning("root skipped", where=what, path=path, reason=str(exc))
+            fix = place.remedy(path, str(exc))
+            log.warning("root skipped", where=what, path=path, reason=str(exc), fix=fix)
             rejected.append(Rejected(uri_from_path(path, place.flavour), str(exc)))

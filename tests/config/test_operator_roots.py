@@ -88,7 +88,7 @@ def test_the_settings_for_missing_and_stale_roots_are_kept(top: Path) -> None:
 def test_an_unusable_root_on_the_command_line_is_an_error(
     top: Path, root: str, reason: str
 ) -> None:
-    fix = "Give a directory or file that you may read, and that is safe to share."
+    fix = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
     with pytest.raises(StartError) as caught:
         settled(top, [str(top / "given"), root])
     assert (caught.value.what, caught.value.fix) == (f"--root {root}: {reason}", fix)
@@ -107,7 +107,21 @@ def test_a_root_on_the_command_line_that_is_not_there_is_told_in_full(top: Path)
 def test_a_root_on_the_command_line_is_no_uri(top: Path) -> None:
     with pytest.raises(StartError) as caught:
         settled(top, [(top / "given").as_uri()])
-    assert caught.value.what.endswith(f": it must be a path, not a URI: write {top}/given")
+    assert caught.value.what.endswith(": it must be a path, not a URI")
+    assert caught.value.fix == f"Write {top}/given."
+
+
+def test_a_root_that_is_skipped_is_logged_with_a_remedy(top: Path) -> None:
+    config = Roots.model_validate({"fallback": ["none", "/etc", "given"]})
+    with capture_logs() as logged:
+        operator_roots(config, [], place(top))
+    assert [(one["path"].rpartition("/")[2], one["fix"]) for one in logged] == [
+        ("none", "Make it, or name a folder that is there."),
+        (
+            "etc",
+            "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others.",
+        ),
+    ]
 
 
 def test_an_unusable_root_of_the_config_is_skipped_with_a_warning(top: Path) -> None:

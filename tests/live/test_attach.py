@@ -12,6 +12,7 @@ import sys
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,27 @@ def test_a_client_is_served_until_it_closes_stdin(
             assert client.stdout.read() == b""
             assert "attached" in client.errors()
     assert len(hubs(config, tmp_path)) == 1
+
+
+def test_status_names_servers_that_are_down_once_with_the_reason(tmp_path: Path) -> None:
+    servers = {
+        "ends": {"command": sys.executable, "args": ["-c", "raise SystemExit(7)"]},
+        "unset": {"command": "x", "env": {"A": "${NOT_SET_HERE}"}},
+    }
+    config = config_file(tmp_path, servers, linger=60, names="always")
+    start = partial(attached, "--config", config, cwd=tmp_path)
+    with start() as one, start() as other:
+        for client in (one, other):
+            client.open()
+            client.tools()
+        (hub,) = hubs(config, tmp_path)
+        (left_out, ended) = sorted(hub["down"], key=lambda one: one["server"], reverse=True)
+        assert left_out["server"] == "unset"
+        assert "the variable NOT_SET_HERE is not set" in left_out["error"]
+        assert ended["server"] == "ends"
+        assert "7" in ended["error"]
+        assert "  servers that are down: 2" in run("status", cwd=tmp_path).stdout
+    run("stop", "--config", config, cwd=tmp_path)
 
 
 def test_a_client_whose_ended_children_nobody_waits_for_is_served(

@@ -21,6 +21,7 @@ from hub.cli.check.problems import (
     audit_problem,
     folder_problems,
     missing_program,
+    nearly_full,
     token_problems,
 )
 from hub.cli.check.secrets import secret_problems, secret_warnings
@@ -228,6 +229,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
                 for one in token_problems(config)
             ),
             *address_warnings(config, os.environ),
+            *(one.sentence for one in _full_disks(config)),
         ),
         hints=tuple(_hints(config)),
         problems=(*_problems(config, path, servers), *secret_problems(config, specs)),
@@ -247,6 +249,12 @@ def _problems(
     place = place_of(this_machine(os.environ), config, path)
     yield from (one.finding for one in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
+
+
+def _full_disks(config: HubConfig) -> Iterator[Finding]:
+    """Yield that the audit file has hardly any room. Other disks are the matter of `doctor`."""
+    if config.audit is not None:
+        yield from filter(None, [nearly_full(Path(config.audit.file).parent)])
 
 
 def _hubs(config: HubConfig) -> Iterator[str]:

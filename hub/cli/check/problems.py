@@ -43,11 +43,12 @@ from hub.specs import ServerSpec
 _WILD, _URL = "*?[", "://"
 _WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]|(?:^|/)\\\\")
 _SCRIPT: Final = re.compile(
-    rb"#![ \t]*(?P<program>/[^ \t\n\0]+)"
-    rb"(?:[ \t]+(?:-S[ \t]*(?P<split>\w[\w.+-]*)(?=\s|$)|(?P<word>\w[\w.+-]*\r?)(?=[ \t\n]|$)))?",
-    re.ASCII,
+    rb"#![ \t]*(?P<program>/[^ \t\n\0]+)[ \t]*(?P<split>-S)?(?P<argument>[^\n\0]*)"
 )
 """What the system reads of a script's first line: a carriage return at its end is of a name."""
+_FOR_ENV: Final = re.compile(r"\w[\w.+-]*\r?(?=[ \t]|$)", re.ASCII)
+_TAKE_RETURNS: Final = ("perl", "ruby")
+"""Programs that read over a carriage return after their options."""
 _FIRST_LINE: Final = 256
 
 
@@ -120,19 +121,20 @@ def _why_not_run(program: Path, path: str | None) -> str | None:
     gone = missing_interpreter(program, path)
     if gone is None:
         return None
-    named = f"Its first line names {on_one_line(gone)}, which is not"
+    named = f"Its first line names {on_one_line(gone)}"
     if gone.endswith("\r"):
-        return f"{named} there, as its lines end as on Windows: {without_returns(program)}"
+        return f"{named}, as its lines end as on Windows: {without_returns(program)}"
     if os.sep in gone:
-        return f"{named} there, as after a move: install it again."
-    return f"{named} on the PATH: install it."
+        return f"{named}, which is not there, as after a move: install it again."
+    return f"{named}, which is not on the PATH: install it."
 
 
 def missing_interpreter(program: Path, path: str | None) -> str | None:
     """Return the program that a script's first line names, if it is not there; else None.
 
     One that `env` looks for on the `path` is returned as a name. A name ends with a
-    carriage return where the line ends as on Windows.
+    carriage return where the line ends as on Windows; so does a program's argument, which is
+    returned in its place.
     """
     try:
         with program.open("rb") as file:
@@ -144,10 +146,13 @@ def missing_interpreter(program: Path, path: str | None) -> str | None:
     wanted = Path(os.fsdecode(first["program"]))
     if not wanted.exists():
         return str(wanted)
-    word = os.fsdecode(first["split"] or first["word"] or b"")
-    if word and wanted.name == "env" and shutil.which(word, path=path) is None:
-        return word
-    return None
+    # `env -S` itself drops what is no part of a word.
+    argument = os.fsdecode(first["argument"]).strip(None if first["split"] else " \t")
+    word = _FOR_ENV.match(argument) if wanted.name == "env" else None
+    if word is not None and shutil.which(word[0], path=path) is None:
+        return word[0]
+    is_read_over = wanted.name.startswith(_TAKE_RETURNS)
+    return argument if argument.endswith("\r") and not is_read_over else None
 
 
 def without_returns(script: Path) -> str:
@@ -190,6 +195,22 @@ def audit_problem(config: HubConfig) -> Finding | None:
         return None
     why, fix = found
     return _problem("audit", "audit.file", f"{config.audit.file}: {why}", fix)
+
+
+_LEAST_ROOM: Final = 100 * 1024 * 1024
+
+
+def nearly_full(place: Path) -> Finding | None:
+    """Return that the disk of a folder is nearly full; None if it is not, or is not known."""
+    try:
+        free = shutil.disk_usage(place).free
+    except OSError:
+        return None
+    if free >= _LEAST_ROOM:
+        return None
+    what = f"only {free // 2**20} MB are free on its disk"
+    fix = f"{shlex.join(['du', '-xh', '-d1', str(place)])} shows what is large: remove some"
+    return Finding("warning", "disk", str(place), what, fix)
 
 
 def address_warnings(config: HubConfig, environment: Mapping[str, str]) -> Iterator[str]:
@@ -278,8 +299,7 @@ def _unfit_root(path: str, place: PathContext) -> _Unfit | None:
     try:
         place.root(path)
     except RootError as exc:
-        fix = "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
-        return _Unfit(f"{exc}: it is left out", fix)
+        return _Unfit(f"{exc}: it is left out", place.remedy(path, str(exc)))
     return None
 
 

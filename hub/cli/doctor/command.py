@@ -24,8 +24,16 @@ from structlog.typing import EventDict, WrappedLogger
 
 from hub.app.machine import Setting
 from hub.children.child import Ready
+from hub.cli.check.problems import tool_problems
 from hub.cli.doctor import configs, machine, programs, settings
-from hub.cli.doctor.scene import Scene, is_plain_file, looked_at, surroundings_now, without_secrets
+from hub.cli.doctor.scene import (
+    LookedAtConfig,
+    Scene,
+    is_plain_file,
+    looked_at,
+    surroundings_now,
+    without_secrets,
+)
 from hub.cli.options import Subparsers, add_config_option
 from hub.cli.own_client import own_client
 from hub.cli.terminal import (
@@ -157,7 +165,7 @@ def _connected(scene: Scene, last_words: LastWords, under_way: Steps) -> list[Fi
             continue
         plan = f"{scene.hub} plan{one.option}"
         try:
-            found += run_loop(started, one.config, last_words, plan, under_way)
+            found += run_loop(started, one, one.config, last_words, plan, under_way)
         except HubError as exc:
             fix = f"{scene.hub} check --connect{one.option}"
             found.append(Finding("problem", "start", "the hub", str(exc), fix))
@@ -241,10 +249,11 @@ class LastWords:
 
 
 async def started(
-    config: HubConfig, last_words: LastWords, plan: str, steps: Steps
+    looked_at: LookedAtConfig, config: HubConfig, last_words: LastWords, plan: str, steps: Steps
 ) -> list[Finding]:
     """Return a finding for each server: it answers, or why not, with the end of its stderr.
 
+    Names in `tools` that no tool of a server has are findings, too.
     `plan` is the command that shows how servers are started. `steps` shows what is under way.
     """
     outcomes: dict[ServerName, Ready | str] = {}
@@ -259,10 +268,16 @@ async def started(
             steps.begin(name, "starting")
         await client.start_each(servers, told, _PATIENCE)
     # A server's last words may come after the news that it has ended.
-    return [
+    found = [
         _outcome(servers[name], outcome, last_words.of.get(name, "").strip(), plan, config)
         for name, outcome in outcomes.items()
     ]
+    for name, outcome in outcomes.items():
+        if not isinstance(outcome, str):
+            tools = [str(tool.get("name")) for tool in outcome.listing.tools]
+            wrong = tool_problems(servers[name], config, tools)
+            found += (replace(one, fix=looked_at.edit_fix(one)) for one in wrong)
+    return found
 
 
 def _values(template: Template) -> Iterator[str]:

@@ -6,7 +6,6 @@ import json
 import os
 import platform
 import shlex
-import shutil
 import stat
 import sys
 import time
@@ -19,6 +18,7 @@ from typing import Final
 from hub import __version__
 from hub.app.machine import this_machine
 from hub.attach.runtime_directory import runtime_paths
+from hub.cli.check.problems import nearly_full
 from hub.cli.doctor.scene import (
     OTHERS,
     OTHERS_WRITE,
@@ -41,7 +41,6 @@ from hub.confinement.grants import missing
 from hub.system.private_file import CacheFiles, UnfitEntryError
 from hub.system.this_process import most_files
 
-_LEAST_ROOM: Final = 100 * 1024 * 1024
 _MOST_ENTRIES: Final = 512
 _NEW_HOME: Final = 'mkdir -p "/tmp/home-$(id -u)" && export HOME="/tmp/home-$(id -u)"'
 _INSIDE: Final = ("_cacache", "_cacache/tmp", "_npx", "_logs", "archive-v0", "simple-v16")
@@ -155,12 +154,8 @@ def room(scene: Scene) -> Iterator[Finding]:
         yield Finding("problem", "disk", str(temporary), what, fix)
     loaded = [one.config for one in scene.configs if one.config is not None]
     logs = (Path(one.audit.file).parent for one in loaded if one.audit is not None)
-    for place in dict.fromkeys(filter(None, (scene.home, temporary, *logs))):
-        free = shutil.disk_usage(place).free if is_directory(place) else _LEAST_ROOM
-        if free < _LEAST_ROOM:
-            what = f"only {free // 2**20} MB are free on its disk"
-            fix = f"{shlex.join(['du', '-xh', '-d1', str(place)])} shows what is large: remove some"
-            yield Finding("warning", "disk", str(place), what, fix)
+    places = dict.fromkeys(filter(None, (scene.home, temporary, *logs)))
+    yield from filter(None, map(nearly_full, places))
 
 
 def catalogs(_scene: Scene) -> Iterator[Finding]:

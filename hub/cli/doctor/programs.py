@@ -144,7 +144,7 @@ def _interpreter(program: str, path: str, scene: Scene) -> Iterator[Finding]:
         return
     name = Path(program).name
     if gone.endswith("\r"):
-        what = "does not start: its first line ends as on Windows, which names another program"
+        what = "does not start: its first line ends as on Windows, which changes its last word"
         yield Finding("problem", "programs", program, what, without_returns(Path(program)))
         return
     if os.sep not in gone:

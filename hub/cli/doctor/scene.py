@@ -159,6 +159,10 @@ class LookedAtConfig(Struct, frozen=True):
         """Return the edit that gives a key a value."""
         return f"In {self.name}, set `{key}` to `{value}`."
 
+    def edit_fix(self, found: Finding) -> str:
+        """Return the remedy of a finding as an edit of this file."""
+        return f"In {self.name}, at {found.where}: {found.fix}"
+
 
 class HubEntry(Struct, frozen=True):
     """An entry of the hub in a client's config: its command line, and the config it names."""

@@ -55,11 +55,7 @@ def folders(scene: Scene) -> Iterator[Finding]:
         servers = ((spec, for_server(roots, spec.ceiling)) for spec in config.specs)
         place = place_of(this_machine(os.environ), config.config, config.path)
         for one in folder_problems(config.config, servers, place):
-            yield replace(one.finding, fix=one.command or _edit(one.finding, config))
-
-
-def _edit(found: Finding, config: LookedAtConfig) -> str:
-    return f"In {config.name}, at {found.where}: {found.fix}"
+            yield replace(one.finding, fix=one.command or config.edit_fix(one.finding))
 
 
 def secrets(scene: Scene) -> Iterator[Finding]:
@@ -69,7 +65,7 @@ def secrets(scene: Scene) -> Iterator[Finding]:
             continue
         for look in (secret_problems, secret_warnings):
             for one in look(config.config, config.specs):
-                yield replace(one, fix=_edit(one, config)) if one.fix else one
+                yield replace(one, fix=config.edit_fix(one)) if one.fix else one
 
 
 def audit_file(scene: Scene) -> Iterator[Finding]:

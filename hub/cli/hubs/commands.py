@@ -208,6 +208,10 @@ def lines_of(said: JsonObject) -> list[str]:
     if children:
         head = ("SERVER", "STATE", "PID", "USERS", "MEMORY", "UP", "ROOTS")
         lines += _table([head, *(_child(one) for one in children)])
+    down = _rows(said.get("down"))
+    if down:
+        lines.append(f"  servers that are down: {len(down)}")
+        lines += (f"    {one.get('server')}: {one.get('error')}" for one in down)
     limited = _rows(said.get("principals"))
     if limited:
         principals = {str(one.get("principal")) for one in limited}

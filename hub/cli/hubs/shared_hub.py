@@ -130,6 +130,7 @@ class ViewOfEach:
         state = next((view.services.config_file.state for view in self._views), None)
         return {
             "children": self._hub.children_now(),
+            "down": self._hub.down_now(self._views),
             "config": None if state is None else state.to_json(),
         }
 

@@ -2,6 +2,7 @@ import gc
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -200,6 +201,35 @@ def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     shown = capsys.readouterr().out
     assert "warning: servers.s: uses S_TOKEN, which its process does not inherit" in shown
     assert "s3cret" not in shown
+
+
+@pytest.mark.parametrize(
+    ("server", "written"),
+    [
+        ({"args": ["{root}"]}, {"{root}": "${root}"}),
+        ({"args": ["--dirs={roots}"]}, {"{roots}": "${roots}"}),
+        (
+            {"args": ["$root/src"], "env": {"X": "$roots"}},
+            {"$root": "${root}", "$roots": "${roots}"},
+        ),
+        ({"cwd": "{root}"}, {"{root}": "${root}"}),
+        ({"args": ["${root}", "${roots}", "$${root}", '{"root": 1}', "$rooted", "{rooted}"]}, {}),
+    ],
+)
+def test_a_check_warns_of_placeholders_for_roots_that_are_none(
+    server: Any,
+    written: Mapping[str, str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configure(monkeypatch, {"s": {"command": "sh", **server}})
+    run("check")
+    told = [one for one in capsys.readouterr().out.splitlines() if one.startswith("warning: ")]
+    assert told == [
+        f"warning: servers.s: {wrong} is passed on as it is: if the client's roots are meant, "
+        f"write {right}"
+        for wrong, right in written.items()
+    ]
 
 
 def test_a_check_names_servers_that_are_hubs_themselves(
@@ -696,6 +726,7 @@ def test_a_program_that_is_not_there_is_a_problem(
     ("first_line", "named"),
     [
         ("#!/bin/sh", "/bin/sh"),
+        ("#!/bin/sh -e", "-e"),
         ("#! /usr/bin/env sh", "sh"),
         ("#!/usr/bin/env -S sh", None),  # env itself drops what is no part of a word
         ("#!/usr/bin/env -S sh -e", None),
@@ -730,6 +761,18 @@ def is_run(script: Path) -> bool:
     except FileNotFoundError:
         return False
     return done.returncode == 0
+
+
+@pytest.mark.skipif(shutil.which("perl") is None, reason="there is no Perl")
+def test_a_script_whose_program_reads_over_line_ends_of_windows_is_none(
+    top: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = top / "script"
+    script.write_text(f"#!{shutil.which('perl')} -w\r\nexit 0;\r\n", newline="")
+    script.chmod(0o755)
+    configure(monkeypatch, {"s": {"command": str(script)}})
+    assert is_run(script)
+    assert problems(capsys) == []
 
 
 def test_folders_that_are_not_there_are_problems(
@@ -847,6 +890,14 @@ def test_an_audit_file_that_cannot_be_written_is_a_problem(
         told = [] if problem is None else [f"audit.file: {top}/{name}: {problem}"]
         assert problems(capsys) == told
     assert not (top / "a" / "audit.jsonl").exists()
+
+
+def test_a_disk_without_room_for_the_audit_file_is_warned_of(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(monkeypatch, {"s": {"command": "sh"}}, audit={"file": "/proc/audit.jsonl"})
+    run("check")
+    assert "warning: /proc: only 0 MB are free on its disk. du -xh " in capsys.readouterr().out
 
 
 TYPOS: list[tuple[dict[str, Any], list[str]]] = [

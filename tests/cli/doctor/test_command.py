@@ -19,6 +19,7 @@ from hub.attach.frames import ANSWER, frame
 from hub.cli.doctor.configs import modes
 from hub.cli.doctor.scene import LookedAtConfig, surroundings_now
 from tests.kit.patients import ENTRY, Patient
+from tests.live.programs import RECORDER
 
 pytestmark = pytest.mark.live
 
@@ -151,6 +152,18 @@ def test_a_server_that_does_not_start_is_named_with_the_end_of_its_stderr(
     assert told["git"]["level"] == "problem"
     plan = patient.hub("plan", "--config", str(patient.config))
     assert "some-server" in plan.stdout
+
+
+def test_a_name_that_is_no_tool_of_a_server_is_named_with_the_likeliest(patient: Patient) -> None:
+    patient.program(
+        "uvx", f"export RECORD={shlex.quote(str(patient.home))}\nexec {shlex.join(RECORDER)}"
+    )
+    patient.change('["mcp-server-git"]', '["mcp-server-git"], tools: {deny: [pidd]}')
+    found = patient.found("--connect", "--config", "hub.yaml")
+    (told,) = (one for one in found if one["about"] == "tools")
+    assert (told["level"], told["where"]) == ("problem", "servers.git.tools.deny")
+    assert told["what"] == "'pidd' is no tool of git"
+    assert told["fix"] == f"In {patient.config}, at servers.git.tools.deny: Did you mean pid?"
 
 
 def test_a_server_behind_a_url_has_no_command_to_run_by_hand(patient: Patient) -> None:

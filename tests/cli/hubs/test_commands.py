@@ -59,6 +59,14 @@ def test_a_hub_is_shown_with_its_clients_and_servers() -> None:
     )
 
 
+def test_servers_that_are_down_are_shown_with_the_reason() -> None:
+    down: list[Json] = [{"server": "git", "error": "it ended (exit code 1)\x1b[2J"}]
+    assert lines_of({"serves": "x", "down": down})[5:] == [
+        "  servers that are down: 1",
+        r"    git: it ended (exit code 1)\x1b[2J",
+    ]
+
+
 def test_folders_of_clients_cannot_control_the_terminal() -> None:
     clients: list[Json] = [{"pid": 11, "directory": "/a\x1b[2J"}]
     children: list[Json] = [{"server": "s", "roots": ["/b\n\x1b[31m"]}]
