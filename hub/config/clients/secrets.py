@@ -14,7 +14,8 @@ from hub.config.source.places import Path as Place
 from hub.launch.environments import is_named_like_a_secret, is_withheld
 from hub.launch.templates import EnvironmentVariable, TemplateError, input_variable, parse_template
 
-_PLACEHOLDER: Final = re.compile(r"\$\{[^{}]*\}")
+_PLACEHOLDER: Final = re.compile(r"\$?\$\{(?P<body>[^{}]*)\}")
+"""What the hub fills in, or with a second `$` the server: no secret itself."""
 _INPUT: Final = "input:"
 """How a placeholder begins that an editor would ask its user for."""
 _KNOWN: Final = re.compile(
@@ -119,7 +120,7 @@ def _is_certain(value: str) -> bool:
 
 def _has_default(value: str) -> bool:
     """Return whether a default in a placeholder looks secret: `${KEY:-sk-...}`."""
-    defaults = (found[0][2:-1].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
+    defaults = (found["body"].partition(":-")[2] for found in _PLACEHOLDER.finditer(value))
     return any(default and looks_secret(default) for default in defaults)
 
 
@@ -183,7 +184,7 @@ class _Hiding:
             return value
 
         def without(found: re.Match[str]) -> str:
-            name, _, default = found[0][2:-1].partition(":-")
+            name, _, default = found["body"].partition(":-")
             if not default or not looks_secret(default, name):
                 return found[0]
             if name.startswith(_INPUT):

@@ -30,6 +30,7 @@ _THEIRS: Final = re.compile(
 _FILE: Final = re.compile(r"(?<!\$)\{(file:[^{}]+)\}")  # OpenCode
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_]\w*)")
 _WHOLE: Final = re.compile(r"((?:Bearer |Basic |Token )?)\$([A-Z_][A-Z0-9_]*)")
+_PLAIN: Final = re.compile(r"(?<!\$)\$\{(\w+)(?=\}|:-)")
 _SHELLS: Final = frozenset(
     {"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"}
 )
@@ -43,7 +44,12 @@ class Respelling(Struct, frozen=True):
     defaults: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def entry(self, server: dict[str, Any]) -> dict[str, Any]:
-        """Return a server, in the hub's shape, with the placeholders as the hub spells them."""
+        """Return a server, in the hub's shape, with the placeholders as the hub spells them.
+
+        An argument's `${NAME}` that the entry's own `env` has a value for is left to the server: no
+        client fills it in by that, and a secret in it is not to be seen among the arguments.
+        """
+        server = _with_own_left(server)
         shell = re.split(r"[\\/]", str(server.get("command", "")))[-1].removesuffix(".exe")
         made = {
             key: self._value(
@@ -91,6 +97,22 @@ class Respelling(Struct, frozen=True):
         if place.startswith("workspace"):
             return "${root}"
         return literal(self.home or "~") if place == "userHome" else os.sep
+
+
+def _with_own_left(server: dict[str, Any]) -> dict[str, Any]:
+    """Return a server whose arguments have `$${NAME}` for the variables that it gets of its own."""
+    args, env = server.get("args"), server.get("env")
+    if not isinstance(args, list) or not isinstance(env, dict):
+        return server
+    values = cast("dict[str, Any]", env).items()
+    # A value with a placeholder is no own one: the hub has what is in it, and fills both in.
+    own = {name for name, value in values if isinstance(value, str) and "{" not in value}
+
+    def left(found: re.Match[str]) -> str:
+        return f"${found[0]}" if found[1] in own else found[0]
+
+    listed = cast("list[Any]", args)
+    return server | {"args": [_PLAIN.sub(left, x) if isinstance(x, str) else x for x in listed]}
 
 
 _SECTIONS: Final[tuple[Path, ...]] = (

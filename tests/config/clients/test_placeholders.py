@@ -46,3 +46,18 @@ def test_the_file_of_a_secret_stays_one() -> None:
     made = SPELLING.entry({"args": ["{file:line}"], "env": values, "headers": values})
     ours = {"A": "Bearer ${file:~/.token}", "B": "${file:token}"}
     assert made == {"args": ["{file:line}"], "env": ours, "headers": ours}
+
+
+def test_a_variable_that_the_entry_sets_itself_is_left_to_its_server() -> None:
+    env = {"AUTH": "Bearer abc", "TOKEN": "${env:TOKEN}"}
+    args = ["Authorization:${AUTH}", "${env:AUTH}", "${TOKEN}", "${BIN}", "${AUTH:-x}", "$${AUTH}"]
+    made = SPELLING.entry({"command": "${AUTH}", "args": args, "env": env})
+    assert made["args"] == [
+        "Authorization:$${AUTH}",
+        "${AUTH}",
+        "${TOKEN}",
+        "${BIN}",
+        "$${AUTH:-x}",
+        "$${AUTH}",
+    ]
+    assert (made["command"], made["env"]["TOKEN"]) == ("${AUTH}", "${TOKEN}")

@@ -208,3 +208,11 @@ def test_a_long_value_is_looked_at_before_the_test_is_given_up() -> None:
     assert looks_secret("x" * 300_000 + "X1")
     server = {"url": "https://h/mcp", "headers": {"X-A": "x" * 300_000}}
     assert hidden("a", server, SecretVariables({})) == (server, [])
+
+
+def test_a_variable_that_the_server_fills_in_is_no_secret() -> None:
+    args = ["--header", "Authorization:$${AUTH}", "--token", "$${AUTH}", "--key=$${AUTH}"]
+    entry = {"command": "x", "args": args, "env": {"AUTH": "Bearer s3cr3t"}}
+    made, needed = hidden("s", entry, SecretVariables({}))
+    assert made == {"command": "x", "args": args, "env": {"AUTH": "${AUTH}"}}
+    assert [need.name for need in needed] == ["AUTH"]
