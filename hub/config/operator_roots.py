@@ -138,7 +138,7 @@ class PathContext(Struct, frozen=True):
             return (
                 "Name a folder that is safe to share; `roots.allow_unsafe: true` allows all others."
             )
-        if why == INACCESSIBLE and not os.path.lexists(self.full(path)):
+        if why == INACCESSIBLE and not os.path.exists(self.full(path)):  # noqa: PTH110 - never an error
             return "Make it, or name a folder that is there."
         return "Name a folder or file that you may read."
 
@@ -204,8 +204,10 @@ def _required(paths: Iterable[str], what: str, place: PathContext) -> Iterable[R
             yield place.root(path)
         except RootError as exc:
             why, fix = str(exc), place.remedy(path, str(exc))
-            if why == INACCESSIBLE and not os.path.lexists(full := place.full(path)):
-                why = f"there is no {full}"
+            if why == INACCESSIBLE and not os.path.exists(full := place.full(path)):  # noqa: PTH110 - never an error
+                why = f"there is no {os.path.realpath(full) if os.path.islink(full) else full}"  # noqa: PTH114 - as above
+            if what == "HUB_ROOTS":
+                fix += f" HUB_ROOTS has `{os.pathsep}` between its folders."
             raise StartError(f"{what} {path}: {why}", fix) from exc
 
 

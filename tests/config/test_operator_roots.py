@@ -94,7 +94,16 @@ def test_an_unusable_root_on_the_command_line_is_an_error(
     assert (caught.value.what, caught.value.fix) == (f"--root {root}: {reason}", fix)
     with pytest.raises(StartError) as caught:
         settled(top, hub_roots=f"{top}/env{os.pathsep}{root}")
+    fix += f" HUB_ROOTS has `{os.pathsep}` between its folders."
     assert (caught.value.what, caught.value.fix) == (f"HUB_ROOTS {root}: {reason}", fix)
+
+
+def test_a_root_that_is_a_link_to_nothing_is_told_by_what_is_not_there(top: Path) -> None:
+    (top / "link").symlink_to(top / "gone")
+    with pytest.raises(StartError) as caught:
+        settled(top, [f"{top}/link"])
+    assert caught.value.what == f"--root {top}/link: there is no {top}/gone"
+    assert caught.value.fix == "Make it, or name a folder that is there."
 
 
 def test_a_root_on_the_command_line_that_is_not_there_is_told_in_full(top: Path) -> None:

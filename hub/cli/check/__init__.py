@@ -4,7 +4,7 @@
 
 Read in this order:
 - `command` (`check`): what is found, as text and as JSON, with `problems` (what is wrong with a
-  config that loads), `secrets` (the same of secrets) and `trials` (what `--connect` and `--confine`
-  try out);
+  config that loads), `scripts` (whether the system runs a program that is a script), `secrets`
+  (what is wrong with secrets) and `trials` (what `--connect` and `--confine` try out);
 - `plans` (`plan`, `schema`): how a config's servers are launched for a client without roots.
 """

@@ -11,7 +11,6 @@ import re
 import shlex
 import shutil
 import stat
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -21,6 +20,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from hub.audit.open_file import unfit
+from hub.cli.check.scripts import why_not_run
 from hub.cli.terminal import Finding
 from hub.config.fields import is_unread
 from hub.config.listening.listen import GUESSABLE, is_guessable
@@ -41,15 +41,8 @@ from hub.roots.effective import EffectiveRoots
 from hub.specs import ServerSpec
 
 _WILD, _URL = "*?[", "://"
+_UNBRACED: Final = re.compile(r"\$([A-Za-z_]\w*)")
 _WINDOWS: Final = re.compile(r"(?<![A-Za-z])[A-Za-z]:[\\/]|(?:^|/)\\\\")
-_SCRIPT: Final = re.compile(
-    rb"#![ \t]*(?P<program>/[^ \t\n\0]+)[ \t]*(?P<split>-S)?(?P<argument>[^\n\0]*)"
-)
-"""What the system reads of a script's first line: a carriage return at its end is of a name."""
-_FOR_ENV: Final = re.compile(r"\w[\w.+-]*\r?(?=[ \t]|$)", re.ASCII)
-_TAKE_RETURNS: Final = ("perl", "ruby")
-"""Programs that read over a carriage return after their options."""
-_FIRST_LINE: Final = 256
 
 
 class MissingProgram(Struct, frozen=True):
@@ -71,13 +64,15 @@ def missing_program(spec: ServerSpec, effective: EffectiveRoots) -> MissingProgr
     path = made.environment(spec.inherits).get("PATH")
     where, found = f"servers.{spec.name}.command", _found(made, path)
     if found is not None:
-        why = _why_not_run(found, path)
+        why = why_not_run(found, path)
         what = f"{made.shown[0]!r} cannot be run"
         return None if why is None else MissingProgram(_problem("programs", where, what, why))
     what = f"there is no program {made.shown[0]!r}"
     if _is_of_windows(made.shown[0]):
         fix = "That is a path of Windows: write the path of the program on this machine."
         return MissingProgram(_problem("programs", where, what, fix), is_miswritten=True)
+    if (braced := _braced(made.shown[0])) is not None:
+        return MissingProgram(_problem("programs", where, what, braced), is_miswritten=True)
     program, *rest = _words(made.shown[0])
     if rest:
         name = Path(program).name
@@ -100,6 +95,12 @@ def _is_of_windows(path: str) -> bool:
     return os.sep != "\\" and _WINDOWS.search(path) is not None
 
 
+def _braced(text: str) -> str | None:
+    """Return the remedy for a text with `$NAME`, which is filled in nowhere; None without such."""
+    found = _UNBRACED.search(text)
+    return None if found is None else f"Write ${{{found[1]}}} where the variable is meant."
+
+
 def _problem(about: str, where: str, what: str, fix: str) -> Finding:
     return Finding("problem", about, where, what, fix)
 
@@ -112,52 +113,6 @@ def _found(made: LaunchPlan, path: str | None) -> Path | None:
     # A relative path is looked for in the working directory, which is not known without roots.
     there = Path(made.cwd or Path.cwd(), command)
     return there if os.sep in command and os.path.isfile(there) else None  # noqa: PTH113 - never an error
-
-
-def _why_not_run(program: Path, path: str | None) -> str | None:
-    """Return what to do about a file that the system would not run; None if it would."""
-    if not os.access(program, os.X_OK):
-        return f"Allow it: chmod +x {shlex.quote(str(program))}"
-    gone = missing_interpreter(program, path)
-    if gone is None:
-        return None
-    named = f"Its first line names {on_one_line(gone)}"
-    if gone.endswith("\r"):
-        return f"{named}, as its lines end as on Windows: {without_returns(program)}"
-    if os.sep in gone:
-        return f"{named}, which is not there, as after a move: install it again."
-    return f"{named}, which is not on the PATH: install it."
-
-
-def missing_interpreter(program: Path, path: str | None) -> str | None:
-    """Return the program that a script's first line names, if it is not there; else None.
-
-    One that `env` looks for on the `path` is returned as a name. A name ends with a
-    carriage return where the line ends as on Windows; so does a program's argument, which is
-    returned in its place.
-    """
-    try:
-        with program.open("rb") as file:
-            first = _SCRIPT.match(file.read(_FIRST_LINE))
-    except OSError:
-        return None  # it may be run though not read
-    if first is None or sys.platform == "win32":
-        return None
-    wanted = Path(os.fsdecode(first["program"]))
-    if not wanted.exists():
-        return str(wanted)
-    # `env -S` itself drops what is no part of a word.
-    argument = os.fsdecode(first["argument"]).strip(None if first["split"] else " \t")
-    word = _FOR_ENV.match(argument) if wanted.name == "env" else None
-    if word is not None and shutil.which(word[0], path=path) is None:
-        return word[0]
-    is_read_over = wanted.name.startswith(_TAKE_RETURNS)
-    return argument if argument.endswith("\r") and not is_read_over else None
-
-
-def without_returns(script: Path) -> str:
-    """Return the command that has the lines of a script end as scripts need it."""
-    return f"""sed -i.old "s/$(printf '\\r')$//" {shlex.quote(str(script))}"""
 
 
 def _words(command: str) -> list[str]:
@@ -353,8 +308,8 @@ def _no_folder(path: Path) -> _Unfit:
     if path.is_symlink():
         path = Path(os.path.realpath(path))
         what += f", but a link to {path}"
-    elif likely := _likely(path.name, _names_in(path.parent)):
-        return _Unfit(what, _did_you_mean(likely))
+    elif fix := _braced(str(path)) or _did_you_mean(_likely(path.name, _names_in(path.parent))):
+        return _Unfit(what, fix)
     return _Unfit(what, "Make it, or take it out.", f"mkdir -p {shlex.quote(str(path))}")
 
 

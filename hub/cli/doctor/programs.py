@@ -14,7 +14,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from hub.cli.check.problems import missing_interpreter, missing_program, without_returns
+from hub.cli.check.problems import missing_program
+from hub.cli.check.scripts import missing_interpreter, without_returns
 from hub.cli.doctor.scene import (
     LookedAtConfig,
     Scene,

@@ -203,6 +203,18 @@ def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     assert "s3cret" not in shown
 
 
+def test_a_variable_without_braces_is_to_get_some_where_nobody_fills_it_in(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = {"fallback": ["$HOME/work"]}
+    configure(monkeypatch, {"s": {"command": "$BIN/x", "cwd": "$DIR"}}, roots=roots)
+    assert [one.rpartition(". ")[2] for one in problems(capsys)] == [
+        "Write ${BIN} where the variable is meant.",
+        "Write ${HOME} where the variable is meant.",
+        "Write ${DIR} where the variable is meant.",
+    ]
+
+
 @pytest.mark.parametrize(
     ("server", "written"),
     [
