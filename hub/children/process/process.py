@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - its protocols carry lines without worker threads
 import errno
 import os
+import re
 import shutil
 import signal
 from collections import deque
@@ -29,7 +30,9 @@ from hub.launch.plan import LaunchPlan
 from hub.system.tasks import OwnThread, in_own_thread
 
 STDERR_LINE_LIMIT = 8 * 1024
-STDERR_KEPT = 5
+STDERR_KEPT = 8
+_FRAME = re.compile(rb"\s+at \S")
+"""A line of a stack of Node or Java: the error itself is above all of them."""
 CROWD = 256
 """The number of stderr lines in one chunk above which a large chunk is not read line by line."""
 READ_OF_CROWD = 2048
@@ -81,7 +84,7 @@ class Stderr(asyncio.Protocol):
         self._log.finish()
 
     def _take(self, lines: list[bytes]) -> None:
-        self._said.extend(lines[-STDERR_KEPT:])
+        self._said.extend(line for line in lines if line and not _FRAME.match(line))
         for number, line in enumerate(lines):
             if self._log.is_full:
                 left = lines[number:]
@@ -166,7 +169,7 @@ class Process:
             how = f"was ended by {_signal_name(-code)}" if code < 0 else f"exited with code {code}"
         said = self._stderr.last_words
         if said:
-            log.warning("last stderr lines", server=self._server, said=said[-500:])
+            log.warning("last stderr lines", server=self._server, said=said[-1000:])
         return f"{how} (the hub's log has its last stderr lines)" if said else how
 
     async def next_line(self) -> bytes:

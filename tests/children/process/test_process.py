@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
 import sys
 import threading
@@ -245,7 +246,23 @@ sys.stdin.read()
     assert {entry["server"] for entry in logs} == {"files"}
     assert said == "closed its output (the hub's log has its last stderr lines)"
     last = [entry["said"] for entry in logs if entry["event"] == "last stderr lines"]
-    assert last[0] == "line 4 | line 5 | line 6 | (too long to show) | caf\ufffd"
+    assert last[0].startswith("line 1 | line 2 | ")
+    assert last[0].endswith(" | line 6 | (too long to show) | caf\ufffd")
+
+
+@live
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no Node")
+async def test_the_last_words_of_node_have_its_error(tmp_path: Path) -> None:
+    code = f"""
+import os
+os.execvp("node", ["node", "-e", "require('{tmp_path}/dist/index.js')"])
+"""
+    with capture_logs() as logs:
+        async with running(code) as process:
+            with anyio.fail_after(60), pytest.raises(GoneError):
+                await process.next_line()
+    (last,) = (entry["said"] for entry in logs if entry["event"] == "last stderr lines")
+    assert f"Error: Cannot find module '{tmp_path}/dist/index.js'" in last
 
 
 @live
@@ -489,7 +506,7 @@ def test_of_a_flood_only_how_much_it_was_is_logged() -> None:
     lines = [entry["line"] for entry in logs if entry["event"] == "stderr"]
     assert lines == [*map(str, range(LINES))]
     assert [entry["lines"] for entry in logs if "bytes" in entry] == [1000 - LINES]
-    assert said.last_words == "995 | 996 | 997 | 998 | 999"
+    assert said.last_words == "992 | 993 | 994 | 995 | 996 | 997 | 998 | 999"
 
 
 def test_of_many_lines_at_once_the_first_are_logged_and_the_last_are_kept() -> None:
@@ -505,4 +522,4 @@ def test_of_many_lines_at_once_the_first_are_logged_and_the_last_are_kept() -> N
     [left] = [entry for entry in logs if "bytes" in entry]
     assert left["lines"] == 20_001 - LINES
     assert 0 < left["bytes"] <= len(chunk) + 20_001 * BESIDE
-    assert said.last_words == "19996 | 19997 | 19998 | 19999 | cut off"
+    assert said.last_words == "19993 | 19994 | 19995 | 19996 | 19997 | 19998 | 19999 | cut off"
