@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct, to_builtins
@@ -63,11 +64,19 @@ from hub.config.records import following, moved, names_record, recorded
 from hub.confinement.confined_launch import settle_confinement, this_kernel
 from hub.legible import legible, on_one_line
 from hub.protocol.http_headers import is_loopback
-from hub.roots.effective import EffectiveRoots
+from hub.roots.effective import EffectiveRoots, Source
 from hub.specs import LeftOut, ServerSpec
 from hub.system.private_file import CacheFiles
 from hub.system.this_process import run_loop
 from hub.values import STDIO, JsonObject, ServerName
+
+_NAMED: Final[Mapping[Source, str]] = {
+    "--root": "--root",
+    "HUB_ROOTS": "HUB_ROOTS",
+    "config": "roots.fallback",
+    "detected": "roots.detect",
+}
+"""What names the folders of clients that share none."""
 
 
 class Sharing(Struct, frozen=True, rename="camel"):
@@ -230,6 +239,7 @@ def _found(config: HubConfig, warnings: Sequence[str], options: Namespace) -> Fo
             ),
             *address_warnings(config, os.environ),
             *(one.sentence for one in _full_disks(config)),
+            *_reaching_nothing(config, servers),
         ),
         hints=tuple(_hints(config)),
         problems=(*_problems(config, path, servers), *secret_problems(config, specs)),
@@ -249,6 +259,28 @@ def _problems(
     place = place_of(this_machine(os.environ), config, path)
     yield from (one.finding for one in folder_problems(config, servers, place))
     yield from filter(None, [audit_problem(config)])
+
+
+def _reaching_nothing(
+    config: HubConfig, servers: Sequence[tuple[ServerSpec, EffectiveRoots]]
+) -> Iterator[str]:
+    """Yield the servers at which clients without roots reach nothing, though folders are named.
+
+    A folder that cannot be used is a problem of its own.
+    """
+    for spec, effective in servers:
+        is_named = effective.source != "config" or bool(config.roots.fallback)
+        if (
+            effective.source in _NAMED
+            and is_named
+            and not (effective.roots.roots or effective.rejected)
+        ):
+            bounds = ["roots.ceiling"] if config.roots.ceiling else []
+            bounds += [] if spec.ceiling is None else ["the folders in its arguments"]
+            yield (
+                f"servers.{spec.name}: clients that share no folders reach nothing there: no "
+                f"folder of {_NAMED[effective.source]} is inside {' and '.join(bounds)}"
+            )
 
 
 def _full_disks(config: HubConfig) -> Iterator[Finding]:

@@ -203,6 +203,37 @@ def test_a_check_names_variables_that_a_server_mentions_and_does_not_get(
     assert "s3cret" not in shown
 
 
+@pytest.mark.parametrize(
+    ("server", "roots", "told"),
+    [
+        ({}, {"fallback": ["a"], "ceiling": ["b"]}, "roots.fallback is inside roots.ceiling"),
+        (
+            {"command": "mcp-server-filesystem", "args": ["TOP/b"]},
+            {"fallback": ["a"]},
+            "roots.fallback is inside the folders in its arguments",
+        ),
+        ({}, {"fallback": ["a"], "ceiling": ["."]}, None),
+        ({}, {"fallback": [], "ceiling": ["b"]}, None),
+        ({}, {"ceiling": ["b"], "when_missing": "deny"}, None),
+        ({}, {"fallback": ["none"], "ceiling": ["b"]}, None),  # a problem already
+    ],
+)
+def test_a_check_warns_of_folders_that_reach_nothing(  # noqa: PLR0913, PLR0917 - a row and fixtures
+    server: dict[str, Any],
+    roots: dict[str, Any],
+    told: str | None,
+    top: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = json.loads(json.dumps({"command": "sh", **server}).replace("TOP", str(top)))
+    configure(monkeypatch, {"s": made}, roots=roots)
+    run("check")
+    lines = [one for one in capsys.readouterr().out.splitlines() if one.startswith("warning: ")]
+    start = "warning: servers.s: clients that share no folders reach nothing there: no folder of "
+    assert lines == ([] if told is None else [f"{start}{told}"])
+
+
 def test_a_variable_without_braces_is_to_get_some_where_nobody_fills_it_in(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
