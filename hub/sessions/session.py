@@ -219,7 +219,11 @@ class Session:
 
     def slot_for(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot:
         """Return the slot of this session's child of a server for the roots `effective`."""
-        return self._session_children.slot_for(spec, self.at(spec, effective), self)
+        return self.slot_at(spec, self.at(spec, effective))
+
+    def slot_at(self, spec: ServerSpec, here: EffectiveRoots) -> ChildSlot:
+        """Return the slot of this session's child of a server, where the roots `here` hold."""
+        return self._session_children.slot_for(spec, here, self)
 
     def asks(self) -> JsonObject:
         """Return the client's capabilities that children may use."""
