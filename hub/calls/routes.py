@@ -99,8 +99,9 @@ class CallRoute(Struct, frozen=True):
         call = call_to(to.method, to.route.name, to.own, its)
         if call is None:
             return None
-        check, context = resolved.plain_check, resolved.judged_in
-        return judge_inline(call, to.guard, check, context, self.is_current)
+        return judge_inline(
+            call, to.guard, resolved.plain_check, resolved.judged_in, self.is_current
+        )
 
     def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots that a call is judged by are known, and unchanged on disk."""
