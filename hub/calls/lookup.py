@@ -173,7 +173,8 @@ class CallLookup:
         Raises: MovedError if the roots changed while the catalog was awaited.
         """
         session, named = request.session, request.named
-        effective = await session.effective(request.asked.outlet)
+        outlet = request.asked.outlet
+        effective = await session.effective(outlet, is_to_show=named.is_get_roots)
         need = need_before_looking(session, named, request.owners)
         if need is not None:
             self.ask_first(request, need)

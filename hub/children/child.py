@@ -137,7 +137,7 @@ class Child:
                             self.peer.close("its connection has failed")
         except* TimeoutError:
             self._fall(f"no connection within {self.spec.start_timeout:g} s")
-        except* Exception as group:
+        except* Exception as group:  # noqa: BLE001 - only this child is affected, whatever it is
             self._fail(group)
         finally:
             self.stop()
@@ -151,7 +151,6 @@ class Child:
         if isinstance(first, ChildError | GoneError | RpcError | SilentError | WireError):
             self._fall(str(first))
             return
-        # Errors of the transport, whatever their class: only this child is affected.
         log.debug("child failed", server=self.spec.name, exc_info=group)
         self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
 

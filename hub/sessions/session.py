@@ -163,13 +163,15 @@ class Session:
         if is_known and not isinstance(state.phase, NotConnected):
             self._roots_changed()
 
-    async def effective(self, outlet: Outlet) -> EffectiveRoots:
-        """Return the effective roots, after asking the client if its roots are not known."""
+    async def effective(self, outlet: Outlet, *, is_to_show: bool = False) -> EffectiveRoots:
+        """Return the effective roots, after asking the client if its roots are not known.
+
+        `is_to_show`: as `Needed` says.
+        """
         if self.unasked:
             return NOT_ASKED
-        effective = effective_roots(
-            await self.roots.current(outlet), self.services.operator.roots()
-        )
+        state = await self.roots.current(outlet, is_to_show=is_to_show)
+        effective = effective_roots(state, self.services.operator.roots())
         self.services.config_file.grant(effective.roots)
         if not (effective.enforcing and effective.roots.roots):
             self._warn(effective)
