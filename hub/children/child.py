@@ -129,9 +129,8 @@ class Child:
                     self._opening.deadline = math.inf
                     try:
                         await self._keep(link)
-                    except* Exception as group:
+                    except* Exception as group:  # noqa: BLE001 - as below
                         self._fail(group)  # at once: closing the connection may take seconds
-                        raise
                     finally:
                         if self.peer is not None:
                             self.peer.close("its connection has failed")
@@ -144,10 +143,8 @@ class Child:
             self._fall("the hub stopped it")
 
     def _fail(self, group: BaseException) -> None:
-        """Fall for the first of these errors, unless the child is down already."""
+        """Fall for the first of these errors."""
         first = next(leaves(group))
-        if isinstance(self.state, Down):
-            return
         if isinstance(first, ChildError | GoneError | RpcError | SilentError | WireError):
             self._fall(str(first))
             return
