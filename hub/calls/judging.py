@@ -204,11 +204,12 @@ class JudgingContext(Struct, eq=False):
         session, seen = self.session, self.snapshot
         operator, machine = session.services.operator, session.services.machine
         is_same = session.roots.state is seen.state and operator.version == seen.version
+        presences = (session.roots.presence, *operator.presences(self.to.spec.name))
         if is_same and all(
-            presence.is_unchanged(machine.links, machine.flavour)
-            for presence in operator.presences(self.to.spec.name)
+            presence.is_unchanged(machine.links, machine.flavour) for presence in presences
         ):
             return seen.here
+        session.roots.look_again()
         return session.at(self.to.spec, session.known_effective())
 
     @property

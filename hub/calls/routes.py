@@ -90,6 +90,12 @@ class CallRoute(Struct, frozen=True):
         """Whether the route would be resolved to the same again, so that verdicts on it hold."""
         raise NotImplementedError
 
+    @property
+    def still_holds(self) -> bool:
+        """Whether the verdict holds on a call that has waited: the disk is looked at, too."""
+        links = self.resolved.judged_in.links
+        return self.is_open and (self.presences is None or self.is_current(links))
+
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
         """Return the verdict on a call with these params; None if it takes long or an answer."""
         resolved, to = self.resolved, self.resolved.to

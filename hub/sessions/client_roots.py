@@ -167,7 +167,7 @@ class ClientRoots:
             if self._asking_through is outlet:
                 _cancel(self._asking)
             raise
-        self._look_again()
+        self.look_again()
         return self.state
 
     async def _arrival(self, outlet: Outlet, *, is_to_show: bool) -> None:
@@ -204,7 +204,7 @@ class ClientRoots:
             or (state.settled >= number and not isinstance(state.phase, Unasked))
         )
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """Check on disk for roots that are gone, replaced or back, and update the state."""
         presence = self.presence.refresh(self._links, self._flavour)
         if presence is not self.presence:

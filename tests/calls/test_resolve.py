@@ -613,6 +613,29 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             await client.session.effective(client.outlet)
 
 
+async def test_a_call_that_waits_for_its_child_is_judged_again_if_its_root_is_gone_by_then(
+    top: Path,
+) -> None:
+    fake = FakeChild(READ)
+    greeting, fake.answers["initialize"] = fake.answers["initialize"], SILENT
+    async with rig({"files": launched("files")}, {"files": fake}) as at:
+        client, said = at.client(top / "a"), list[JsonObject]()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                said.append(await client.call("read", {"path": f"{top}/a/f"}))
+
+            calls.start_soon(call)
+            link = await fake.connected()
+            asked = await link.request("initialize")
+            (top / "a").rename(top / "away")
+            fake.answers["initialize"] = greeting
+            assert not callable(greeting)
+            link.answer(asked["id"], greeting)
+        assert said[0]["isError"] is True
+        assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
+
+
 @virtual_time
 async def test_a_call_judged_by_former_roots_ends_no_child_that_others_wait_for(top: Path) -> None:
     fake = FakeChild(READ, answers={"initialize": SILENT})
