@@ -13,7 +13,7 @@ import anyio
 from hub.app.hub import INFO, AuditLogs, Hub, configured
 from hub.app.machine import Setting, this_machine
 from hub.calls.dispatch import CallDispatcher, RequestRegistry
-from hub.calls.modern_calls import ModernCalls, principal_key_of
+from hub.calls.modern_calls import ModernCalls, client_key_of
 from hub.calls.resolve import Relay
 from hub.calls.rounds.modern_routes import Headers
 from hub.calls.rounds.sealed_state import StateSealer
@@ -150,7 +150,7 @@ class ConnectionBuilder:
     def route_for(
         self, principal: str, request: Request, headers: Headers, /
     ) -> CallRoute | KnownAnswer | None:
-        kept = principal_key_of(principal, None)
+        kept = client_key_of(principal, None)
         return self._rounds.route_for(self._services.identity_of(principal), kept, request, headers)
 
     def dispatcher(self, register: RequestRegistry, tasks: TaskStarter, /) -> CallDispatcher:

@@ -62,6 +62,11 @@ class Addressed(Struct, frozen=True):
     server: ServerName | None = None
 
     @property
+    def is_get_roots(self) -> bool:
+        """Whether it is a call of the hub's own `get-roots`."""
+        return self.method == "tools/call" and self.server is None and self.name == GET_ROOTS
+
+    @property
     def base(self) -> str:
         """The JSON pointer to the call's arguments within the client's arguments."""
         return "" if self.server is None else "/toolArgs"

@@ -72,18 +72,18 @@ class CallDispatcher:
         self, request: Request, route: CallRoute, verdict: Admitted | Refused, reply: ReplySink
     ) -> Cancellable:
         """Start a call that was judged; answer one that is refused, or one too many."""
-        owner, resolved, services = route.owner, route.resolved, route.owner.services
-        to = resolved.to
+        owner, to, limits = route.owner, route.resolved.to, route.owner.services.usage
         audit = CallAudit.of(owner, to.spec.name, to.route.name, verdict)
         if type(verdict) is Refused:
             return self._answered(request, route, _refused(route, verdict, audit), reply)
-        limits = services.usage
-        usage = limits.of(owner.principal, services.profile) if limits.is_limited else None
-        over = None if usage is None else usage.in_flight_objection()
-        if over is not None:
-            audit.write("refused", over.why)
-            told = partial(failed, to.method, over.why)
-            return self._answered(request, route, told, reply)
+        usage = None
+        if limits.is_limited:
+            usage = limits.of(owner.principal, owner.services.profile)
+            over = None if usage is None else usage.in_flight_objection()
+            if over is not None:
+                audit.write("refused", over.why)
+                told = partial(failed, to.method, over.why)
+                return self._answered(request, route, told, reply)
         make = self._modern if route.is_modern else InFlightCall
         in_flight = make(
             owner,
@@ -116,8 +116,7 @@ class CallDispatcher:
 
 def _refused(route: CallRoute, refused: Refused, audit: CallAudit) -> Callable[[], JsonObject]:
     """Record a refusal; return what makes the result of the call."""
-    resolved = route.resolved
-    to = resolved.to
+    resolved, to = route.resolved, route.resolved.to
     call = Call(to.method, to.route.name, {}, {})
     told = audit.verdict = note_refusal(route.owner, call, resolved.circumstances, refused, None)
     audit.write("refused", told.reason)

@@ -122,7 +122,7 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
     @property
     def may_be_sent(self) -> bool:
         """Whether the verdict still holds, and the client reads its answers."""
-        return self.register.has_room and self.route.is_open
+        return self.register.has_room and self.route.still_holds
 
     def ended(self, result: CallResult) -> None:
         """Pass the result of the call on to the client; an error in the place of one too large."""

@@ -78,13 +78,22 @@ class Snapshot(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(
-        cls, session: Session, spec: ServerSpec, effective: EffectiveRoots, slot: ChildSlot
+        cls,
+        session: Session,
+        spec: ServerSpec,
+        effective: EffectiveRoots,
+        slot: ChildSlot | None = None,
     ) -> Snapshot:
-        """Return the present state for calls of `session` to the child of `slot`."""
-        services = session.services
+        """Return the present state for calls of `session` to a server.
+
+        They go to the child of `slot`; None: to the child for the roots `effective`.
+        """
+        services, here = session.services, session.at(spec, effective)
+        if slot is None:
+            slot = session.slot_at(spec, here)
         return cls(
             effective=effective,
-            here=session.at(spec, effective),
+            here=here,
             slot=slot,
             plan=slot.plan,
             listing=services.children.known.last(slot),
@@ -172,14 +181,22 @@ class JudgingContext(Struct, eq=False):
 
     def is_still_valid(self) -> bool:
         """Whether the child, its listing, the effective roots and the config are the same."""
+        return self.known_if_valid() is not None
+
+    def known_if_valid(self) -> EffectiveRoots | None:
+        """Return the effective roots at the server as they are known now, if `is_still_valid`.
+
+        They may come from another source than those of the snapshot, or be stale.
+        """
         seen, known, services = self.snapshot, self._known, self.session.services
-        return (
+        is_same = (
             seen.slot.is_kept
             and seen.slot.plan is seen.plan
             and services.children.known.last(seen.slot) is seen.listing
             and (known.roots, known.enforcing) == (seen.here.roots, seen.here.enforcing)
             and services.operator.version == seen.version
         )
+        return known if is_same else None
 
     @property
     def _known(self) -> EffectiveRoots:
@@ -187,22 +204,19 @@ class JudgingContext(Struct, eq=False):
         session, seen = self.session, self.snapshot
         operator, machine = session.services.operator, session.services.machine
         is_same = session.roots.state is seen.state and operator.version == seen.version
+        presences = (session.roots.presence, *operator.presences(self.to.spec.name))
         if is_same and all(
-            presence.is_unchanged(machine.links, machine.flavour)
-            for presence in operator.presences(self.to.spec.name)
+            presence.is_unchanged(machine.links, machine.flavour) for presence in presences
         ):
             return seen.here
+        session.roots.look_again()
         return session.at(self.to.spec, session.known_effective())
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the effective roots at the server are those that the call was judged by."""
-        return self._known == self.snapshot.here
 
     @property
     def is_newest(self) -> bool:
         """Whether roots and config are those that the call was judged by, whatever its child is."""
-        return self.is_current and self.session.services.operator.version == self.snapshot.version
+        seen, operator = self.snapshot, self.session.services.operator
+        return self._known == seen.here and operator.version == seen.version
 
     async def look_again(self) -> bool:
         """Take a new snapshot, with the roots effective now; return False if nothing has changed.
@@ -217,8 +231,7 @@ class JudgingContext(Struct, eq=False):
             raise StaleError
         if effective == self.snapshot.effective and self.is_still_valid():
             return False
-        slot = session.slot_for(self.to.spec, effective)
-        self.snapshot = Snapshot.of(session, self.to.spec, effective, slot)
+        self.snapshot = Snapshot.of(session, self.to.spec, effective)
         self.judged_in = None
         return True
 

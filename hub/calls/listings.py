@@ -35,7 +35,7 @@ Entries: TypeAlias = tuple[JsonObject, ...]
 
 
 class PageCache:
-    """Caches encoded pages of lists, by the tuple's identity: a changed list is a new tuple."""
+    """Caches encoded pages of lists, each for the very tuple: a changed list is a new one."""
 
     def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
         self._max_bytes = max_bytes

@@ -107,11 +107,9 @@ class CallLookup:
 
     def cached(self, request: CallRequest) -> SessionRoute | None:
         """Return the route of a call, if nothing has to be awaited for it, and the roots hold."""
-        session, asked = request.session, request.asked.request
-        found = self._session_routes.find(session, asked) or self.route_beside(session, asked)
-        if found is None or not found.is_current(self._services.machine.links):
-            return None
-        return found
+        found = self._session_routes.find(request.session, request.asked.request)
+        is_usable = found is not None and found.is_current(self._services.machine.links)
+        return found if is_usable else None
 
     def case_at(self, cached: SessionRoute, request: CallRequest) -> JudgingContext:
         """Return the judging context of a call whose route is cached.
@@ -151,7 +149,7 @@ class CallLookup:
             asked=request.asked,
             call=_call_of(request, to),
             to=to,
-            snapshot=Snapshot.of(session, spec, effective, session.slot_for(spec, effective)),
+            snapshot=Snapshot.of(session, spec, effective),
             retry=request.retry,
         )
 
@@ -175,7 +173,8 @@ class CallLookup:
         Raises: MovedError if the roots changed while the catalog was awaited.
         """
         session, named = request.session, request.named
-        effective = await session.effective(request.asked.outlet)
+        outlet = request.asked.outlet
+        effective = await session.effective(outlet, is_to_show=named.is_get_roots)
         need = need_before_looking(session, named, request.owners)
         if need is not None:
             self.ask_first(request, need)

@@ -124,7 +124,7 @@ class KeptAnswer(Struct, frozen=True):
 
 
 class KeptRoots:
-    """The newest answer of each client (`caller`), kept for `reuse()` seconds; 0 keeps none.
+    """The newest answer of each client (`client_key_of`), kept for `reuse()` seconds; 0 keeps none.
 
     Without `roots.reuse` an answer counts for its own request alone. Only an authenticated
     principal and a stdio connection can be told from other clients.
@@ -138,30 +138,30 @@ class KeptRoots:
         self._clock = clock
         self._kept: dict[str, KeptAnswer] = {}
 
-    def keep(self, caller: str | None, announcement: Announcement) -> None:
-        """Keep an answer; it replaces the last one of the same `caller`."""
-        if caller is None or not self._reuse():
+    def keep(self, client: str | None, announcement: Announcement) -> None:
+        """Keep an answer; it replaces the last one of the same `client`."""
+        if client is None or not self._reuse():
             return
-        self._kept.pop(caller, None)
+        self._kept.pop(client, None)
         while len(self._kept) >= self._max_kept:
             del self._kept[next(iter(self._kept))]
-        self._kept[caller] = KeptAnswer(announcement, self._clock())
+        self._kept[client] = KeptAnswer(announcement, self._clock())
 
-    def of(self, caller: str | None) -> KeptAnswer | None:
-        """Return the last answer of `caller`; None if there is none or it is too old."""
-        kept = self._kept.get(caller) if caller is not None else None
+    def of(self, client: str | None) -> KeptAnswer | None:
+        """Return the last answer of `client`; None if there is none or it is too old."""
+        kept = self._kept.get(client) if client is not None else None
         if kept is None or self._clock() - kept.at < self._reuse():
             return kept
-        del self._kept[caller or ""]
+        del self._kept[client or ""]
         return None
 
-    def announced(self, caller: str | None) -> Announcement | None:
-        """Return the roots in the last answer of `caller`; None as `of`."""
-        kept = self.of(caller)
+    def announced(self, client: str | None) -> Announcement | None:
+        """Return the roots in the last answer of `client`; None as `of`."""
+        kept = self.of(client)
         return None if kept is None else kept.announcement
 
 
-def principal_key_of(principal: str, connection: SessionKey | None) -> str | None:
+def client_key_of(principal: str, connection: SessionKey | None) -> str | None:
     """Return the key under which a client's answers are kept; None if it is not identifiable.
 
     Only over stdio does the `connection` identify the client.
@@ -186,14 +186,14 @@ class ModernCalls:
         return self._machine.wall_clock()
 
     def route_for(
-        self, principal: str, caller: str | None, request: Request, headers: Headers | None = None
+        self, identity: str, client: str | None, request: Request, headers: Headers | None = None
     ) -> ModernRoute | KnownAnswer | None:
-        """Return the cached route of a principal's call, or the result that asks for its roots.
+        """Return the cached route of a client's call, or the result that asks for its roots.
 
-        None if the route has to be resolved. `caller` is the key of its kept roots, if any.
+        None if the route has to be resolved. `client` is the key of its kept roots, if any.
         """
-        kept = self.kept.announced(caller)
-        return self._relay.modern_routes.find(principal, request, kept, headers)
+        kept = self.kept.announced(client)
+        return self._relay.modern_routes.find(identity, request, kept, headers)
 
     def dispatcher(
         self, register: RequestRegistry, tasks: TaskStarter, known_as: SessionKey
@@ -204,7 +204,7 @@ class ModernCalls:
         """
         return CallDispatcher(register, tasks, partial(AskableCall, calls=self, known_as=known_as))
 
-    def retry(self, request: Request, principal: str, *, is_complete: bool) -> RetryInput:
+    def retry(self, request: Request, identity: str, *, is_complete: bool) -> RetryInput:
         """Return the retry input of a request: its opened `requestState` and its responses.
 
         The state is then used up, unless the request is incomplete and has to be sent again. A call
@@ -219,10 +219,10 @@ class ModernCalls:
         given = object_or_empty(responses)
         if state is None:
             return RetryInput(responses=given)
-        known_by = call_digest(principal, request.method, params)
+        known_by = call_digest(identity, request.method, params)
         opened = self._seals.open(state, known_by)
         if is_complete or opened.call_state.unasked:
-            self._seals.spend(opened, principal)
+            self._seals.spend(opened, identity)
         return RetryInput(opened.call_state, given, is_retry=True)
 
     async def result(self, session: Session, asked: Asked, retry: RetryInput) -> Payload:

@@ -1,4 +1,4 @@
-"""Which changes would let a refused call pass. For the operator's eyes: no client is told them."""
+"""Which changes would let a refused call pass. For the operator's eyes; a client is told of one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ class Circumstances(Struct, frozen=True):
     are what the client shares; None if it shares none. `has_config` False: the folders of the
     command line are the ceiling. `has_file` False: no file has the server's keys, as with `wrap`.
     `profile` is the client's, if it has one: its rules are among those that refuse. `no_overlap`
-    says why no path is admitted, if roots and the server's own directories do not overlap.
+    says why no path is admitted, if roots and the server's own directories do not overlap, and, as
+    the only change that a client is told, the key that lets the roots stand in for these.
     """
 
     spec: ServerSpec
@@ -80,7 +81,7 @@ class Circumstances(Struct, frozen=True):
     ) -> Circumstances:
         """Return the circumstances of a client's calls at a server, where `here` is in force."""
         services, last = session.services, session.roots.state.last
-        machine = services.machine
+        machine, has_file = services.machine, services.config_file.state.file is not None
         return Circumstances(
             spec=spec,
             effective=effective,
@@ -89,20 +90,27 @@ class Circumstances(Struct, frozen=True):
             has_config=services.has_config,
             links=machine.links,
             flavour=machine.flavour,
-            has_file=services.config_file.state.file is not None,
+            has_file=has_file,
             profile=services.profile,
-            no_overlap=_no_overlap(spec, effective.roots, here.roots),
+            no_overlap=_no_overlap(spec, effective.roots, here.roots, has_file=has_file),
         )
 
 
-def _no_overlap(spec: ServerSpec, roots: RootSet, here: RootSet) -> str | None:
+def _no_overlap(spec: ServerSpec, roots: RootSet, here: RootSet, *, has_file: bool) -> str | None:
     if spec.ceiling is None or here.roots or not roots.roots:
         return None
     own = ", ".join(spec.ceiling.paths)
-    return (
+    why = (
         f"the client's roots ({', '.join(roots.paths)}) and the directories that "
         f"server {spec.name!r} is started with ({own}) do not overlap"
     )
+    if not has_file:
+        return why
+    return f"{why}; with {_args_key(spec)}: replace, the roots stand in for the directories"
+
+
+def _args_key(spec: ServerSpec) -> str:
+    return f"servers.{spec.name}.roots.args"
 
 
 def allowed_by(refused: Refused, call: Call, at: Circumstances) -> str:
@@ -195,7 +203,7 @@ def _beside(own: RootSet, folder: str, at: Circumstances) -> Change:
         return Change("the server's own arguments", "add", folder)
     shared = at.announced
     if shared is not None and not shared.within(own).roots:
-        return Change(f"servers.{at.spec.name}.roots.args", "set", "replace")
+        return Change(_args_key(at.spec), "set", "replace")
     return Change(f"servers.{at.spec.name}.args", "add", folder)
 
 

@@ -219,10 +219,10 @@ class Relay:
         """
         if cached is not None and _is_still_of(cached, case, child):
             return cached.resolved
-        resolved = resolved_route_of(case, child)
-        if resolved is None or not case.is_still_valid():
+        resolved, known = resolved_route_of(case, child), case.known_if_valid()
+        if resolved is None or known is None:
             raise StaleError
-        if case.is_current:
+        if known == case.snapshot.here:
             self._cache(request, case, resolved)
         return resolved
 
@@ -230,7 +230,7 @@ class Relay:
         """Cache the route of a refused call if its child runs, so that the next one is quick."""
         child = case.snapshot.slot.child
         resolved = None if child is None else resolved_route_of(case, child)
-        if resolved is not None and case.is_still_valid() and case.is_current:
+        if resolved is not None and case.known_if_valid() == case.snapshot.here:
             self._cache(request, case, resolved)
 
     def _cache(self, request: CallRequest, case: JudgingContext, resolved: ResolvedRoute) -> None:

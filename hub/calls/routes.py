@@ -90,6 +90,12 @@ class CallRoute(Struct, frozen=True):
         """Whether the route would be resolved to the same again, so that verdicts on it hold."""
         raise NotImplementedError
 
+    @property
+    def still_holds(self) -> bool:
+        """Whether the verdict holds on a call that has waited: the disk is looked at, too."""
+        links = self.resolved.judged_in.links
+        return self.is_open and (self.presences is None or self.is_current(links))
+
     def judge(self, params: JsonObject) -> Admitted | Refused | None:
         """Return the verdict on a call with these params; None if it takes long or an answer."""
         resolved, to = self.resolved, self.resolved.to
@@ -99,8 +105,9 @@ class CallRoute(Struct, frozen=True):
         call = call_to(to.method, to.route.name, to.own, its)
         if call is None:
             return None
-        check, context = resolved.plain_check, resolved.judged_in
-        return judge_inline(call, to.guard, check, context, self.is_current)
+        return judge_inline(
+            call, to.guard, resolved.plain_check, resolved.judged_in, self.is_current
+        )
 
     def is_current(self, links: LinkReader) -> bool:
         """Return whether all roots that a call is judged by are known, and unchanged on disk."""

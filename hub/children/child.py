@@ -129,22 +129,27 @@ class Child:
                     self._opening.deadline = math.inf
                     try:
                         await self._keep(link)
+                    except* Exception as group:  # noqa: BLE001 - as below
+                        self._fail(group)  # at once: closing the connection may take seconds
                     finally:
-                        # At once: closing the connection may take seconds.
                         if self.peer is not None:
                             self.peer.close("its connection has failed")
         except* TimeoutError:
             self._fall(f"no connection within {self.spec.start_timeout:g} s")
-        except* (ChildError, GoneError, RpcError, SilentError, WireError) as group:
-            self._fall(str(next(leaves(group))))
-        except* Exception as group:
-            # Errors of the transport, whatever their class: only this child is affected.
-            first = next(leaves(group))
-            log.debug("child failed", server=self.spec.name, exc_info=group)
-            self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
+        except* Exception as group:  # noqa: BLE001 - only this child is affected, whatever it is
+            self._fail(group)
         finally:
             self.stop()
             self._fall("the hub stopped it")
+
+    def _fail(self, group: BaseException) -> None:
+        """Fall for the first of these errors."""
+        first = next(leaves(group))
+        if isinstance(first, ChildError | GoneError | RpcError | SilentError | WireError):
+            self._fall(str(first))
+            return
+        log.debug("child failed", server=self.spec.name, exc_info=group)
+        self._fall(self.spec.without_secrets(f"{type(first).__name__}: {first}"))
 
     async def _keep(self, link: ChildConnection) -> None:
         async with anyio.create_task_group() as tasks:

@@ -22,7 +22,7 @@ from hub.children.listen_streams import SUBSCRIBING
 from hub.errors import ChildError
 from hub.jsonrpc.errors import GoneError, InternalError, LostError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
-from hub.jsonrpc.messages import Payload, Request, Response, size_of
+from hub.jsonrpc.messages import Payload, Request, Response, Untaken, size_of
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.requests import UNSAID, Answer, Progress
 from hub.protocol.constants import HEADER_MISMATCH, INTERNAL_ERROR, INVALID_PARAMS
@@ -42,7 +42,7 @@ MAX_STATE: Final = 1024 * 1024
 CallResult: TypeAlias = Payload | ChildError | RpcError | InputNeededError | StaleError
 """How a call ended: with the child's result, or with the error in its place.
 
-`StaleError`: it, or its next round, was not sent, because it has to be judged again.
+`StaleError`: it, or its next round, was not sent, or not taken: it has to be judged again.
 """
 
 
@@ -185,6 +185,8 @@ class ChildCall(Struct, eq=False):
                 self.child.answers.learn(self.request_owner, answer.result)
             self._leave(is_answered=True)
             self.taker.ended(answer.result)
+        elif isinstance(answer, Untaken):
+            self._end(StaleError())
         else:
             self._take(answer)
 

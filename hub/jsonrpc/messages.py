@@ -63,6 +63,10 @@ class Lost(Failure, frozen=True):
     """An error response made by the hub, because the child's response was lost or too large."""
 
 
+class Untaken(Lost, frozen=True):
+    """An error response made by the hub: the child is gone, and had not taken the request."""
+
+
 def lost(id_: RequestId, why: str) -> Lost:
     """Return an internal error (-32603) for the request `id_` whose response was lost."""
     return Lost(id_, {"code": INTERNAL_ERROR, "message": why})

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import Struct
 
 from hub.legible import on_one_line
-from hub.roots.roots import EMPTY, INACCESSIBLE, Rejected, RootSet
+from hub.roots.roots import EMPTY, INACCESSIBLE, Rejected, RootCondition, RootSet
 from hub.roots.state import State, Undeclared
 
 Source: TypeAlias = Literal[
@@ -185,7 +185,10 @@ def _of_rejected(rejected: Collection[Rejected]) -> NoRoots:
         f"The client shares {_counted(len(rejected), 'folder')}, and {verb} be used on the hub's "
         f"machine: {_listed(rejected)}."
     )
-    if any(entry.reason.startswith(INACCESSIBLE) for entry in rejected):
+    reasons = [entry.reason for entry in rejected]
+    if RootCondition.REPLACED.value in reasons:
+        fix = "Open the folder anew in the client, or connect the client anew."
+    elif any(one.startswith(INACCESSIBLE) for one in reasons):
         fix = (
             "If the client, or the hub, runs in a container or on another machine: mount the "
             "folders here under the same paths, or run the hub beside the client. Or have the "

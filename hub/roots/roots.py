@@ -277,15 +277,15 @@ class RootCondition(Enum):
 
     PRESENT = "present"
     GONE = "Path is not accessible"
-    REPLACED = "Path was replaced by another one since it was shared"
+    REPLACED = "Path was replaced by another one since it was shared: share it anew"
 
 
 class RootPresence(Struct, frozen=True):
     """Roots in the client's order, each with its condition; only `PRESENT` roots grant access.
 
-    A root that is `GONE` grants access again when a directory (or file) that is no link is back at
-    its path. A root that is `REPLACED` grants access again when the original is back, or when the
-    client announces the root anew. So no change on disk makes a root mean a different place.
+    Other roots grant access again when the same directory (or file) is back at the same path, or
+    when the client announces them anew, or the operator reloads the config. So no change on disk
+    makes a root mean a different place.
     """
 
     roots: tuple[tuple[Root, RootCondition], ...]
@@ -322,24 +322,17 @@ class RootPresence(Struct, frozen=True):
 
     def refresh(self, links: LinkReader, flavour: Flavour) -> RootPresence:
         """Look at all roots again; return this same object if no condition changed."""
-        looked = tuple(_look(root, how, links, flavour) for root, how in self.roots)
+        looked = tuple((root, _condition(root, links, flavour)) for root, _ in self.roots)
         return self if looked == self.roots else RootPresence(looked)
 
 
-def _look(
-    root: Root, how: RootCondition, links: LinkReader, flavour: Flavour
-) -> tuple[Root, RootCondition]:
+def _condition(root: Root, links: LinkReader, flavour: Flavour) -> RootCondition:
     try:
-        moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
+        has_moved = resolve(root.path, cwd=None, links=links, flavour=flavour) != root.path
         found = links.entry(root.path)
     except PathError:
-        return root, RootCondition.GONE
+        return RootCondition.GONE
     if found is None:
-        return root, RootCondition.GONE
-    if moved or (found.kind == "file") is not root.is_file:
-        return root, RootCondition.REPLACED
-    if (found.device, found.inode) == (root.device, root.inode):
-        return root, RootCondition.PRESENT
-    if how is RootCondition.GONE:
-        return replace(root, device=found.device, inode=found.inode), RootCondition.PRESENT
-    return root, RootCondition.REPLACED
+        return RootCondition.GONE
+    is_same = not has_moved and found == entry_of(root)
+    return RootCondition.PRESENT if is_same else RootCondition.REPLACED

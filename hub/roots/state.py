@@ -40,9 +40,14 @@ class Changed(Struct, frozen=True):
 
 
 class Needed(Struct, frozen=True):
-    """A call needs the roots; the hub can ask the client through that call."""
+    """A call needs the roots; the hub can ask the client through that call.
+
+    `is_to_show`: it shows them, so it waits for a new request if the last one failed, and no roots
+    are known.
+    """
 
     now: float
+    is_to_show: bool = False
 
 
 class Ended(Struct, frozen=True):
@@ -242,8 +247,8 @@ def _of_client(state: State, event: ClientEvent) -> Step:
             return _ask(state) if isinstance(state.phase, Unasked) else (state, ())
         case Changed(now):
             return _changed(state, now)
-        case Needed(now):
-            return _needed(state, now)
+        case Needed():
+            return _needed(state, event)
         case Ended():
             return replace(state, phase=SessionClosed()), ()
 
@@ -291,13 +296,18 @@ def _debounce(state: State, began: float, now: float) -> Step:
     return replace(state, phase=Debouncing(began, due)), (Wake(due),)
 
 
-def _needed(state: State, now: float) -> Step:
+def _needed(state: State, event: Needed) -> Step:
+    is_retried = event.is_to_show and state.last is None and state.failed is not None
+    if is_retried:
+        state = replace(state, failed=None)
     match state.phase:
         case Unasked() | Debouncing():
             return _ask(state)
         case Asking(changed) if changed:
             return replace(state, phase=Asking(changed=True, wanted=True)), ()
-        case Settled() if state.failed is not None and now - state.failed_at >= RETRY_AFTER:
+        case Settled() if is_retried:
+            return _ask(state)
+        case Settled() if state.failed is not None and event.now - state.failed_at >= RETRY_AFTER:
             return _ask(state)
         case _:
             return state, ()

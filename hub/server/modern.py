@@ -12,7 +12,7 @@ from typing import Final
 import anyio
 from msgspec import Raw
 
-from hub.calls.modern_calls import KeptAnswer, ModernCalls, principal_key_of
+from hub.calls.modern_calls import KeptAnswer, ModernCalls, client_key_of
 from hub.calls.resolve import Relay
 from hub.calls.results import UNCACHED, completed, renumbered
 from hub.calls.rounds.modern_routes import ModernRoute
@@ -77,14 +77,14 @@ class Modern:
         self._connection = session
         self._tasks = tasks
         self._identity = session.identity
-        self._caller = principal_key_of(session.principal, session.key)
+        self._client_key = client_key_of(session.principal, session.key)
         self.headers: Sequence[tuple[str, str]] | None = None
         self.is_spoken = False
         self._listening: set[ListenStream] = set()
 
     def route_for(self, request: Request) -> ModernRoute | KnownAnswer | None:
         """Return the cached route of a call, or the result that asks for roots; None if neither."""
-        return self._rounds.route_for(self._identity, self._caller, request)
+        return self._rounds.route_for(self._identity, self._client_key, request)
 
     async def serve(self, asked: Asked) -> Payload:
         """Return the result of one request. Raises: RpcError, HubError."""
@@ -114,7 +114,7 @@ class Modern:
         if method in CALLS:
             # Before the state of a retry is used up: the client sends it again with another token.
             self._relay.check_scopes(self._connection, asked)
-        kept = self._rounds.kept.of(self._caller)
+        kept = self._rounds.kept.of(self._client_key)
         has_all = kept is not None or not _lacks_roots(client, asked.request)
         retry = self._rounds.retry(asked.request, self._identity, is_complete=has_all)
         if retry.is_retry and not (has_all or retry.state.unasked):
@@ -147,7 +147,7 @@ class Modern:
         if ROOTS_KEY in retry.responses:
             announcement = session.roots.given(retry.responses[ROOTS_KEY])
             if announcement is not None:
-                self._rounds.kept.keep(self._caller, announcement)
+                self._rounds.kept.keep(self._client_key, announcement)
         elif kept is not None:
             session.roots.kept(kept.announcement, kept.at)
         elif unasked:
@@ -157,7 +157,7 @@ class Modern:
 
     async def _listen(self, client: Client, asked: Asked) -> JsonObject:
         session = self._session(client)
-        kept = self._rounds.kept.of(self._caller)
+        kept = self._rounds.kept.of(self._client_key)
         self._settle_roots(session, client, NO_RETRY, kept, unasked=True)
         listening = ListenStream(self._relay, session, asked, self._tasks)
         self._listening.add(listening)

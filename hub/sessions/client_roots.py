@@ -154,21 +154,24 @@ class ClientRoots:
         is_settled = state is self.state and state.awaits is None and state.failed is None
         return is_settled and self.presence.is_unchanged(self._links, self._flavour)
 
-    async def current(self, outlet: Outlet) -> State:
-        """Return the state, after waiting for a due answer; `outlet` is that of the call."""
+    async def current(self, outlet: Outlet, *, is_to_show: bool = False) -> State:
+        """Return the state, after waiting for a due answer; `outlet` is that of the call.
+
+        `is_to_show`: as `Needed` says.
+        """
         try:
             if self.state.awaits is not None or self.state.failed is not None:
-                await self._arrival(outlet)
+                await self._arrival(outlet, is_to_show=is_to_show)
         except anyio.get_cancelled_exc_class():
             # A request sent through this call's response stream gets no answer after the call.
             if self._asking_through is outlet:
                 _cancel(self._asking)
             raise
-        self._look_again()
+        self.look_again()
         return self.state
 
-    async def _arrival(self, outlet: Outlet) -> None:
-        self._feed(Needed(self._clock()), outlet)
+    async def _arrival(self, outlet: Outlet, *, is_to_show: bool) -> None:
+        self._feed(Needed(self._clock(), is_to_show), outlet)
         number = self.state.awaits
         if number is None or self._arrived(number):
             return
@@ -201,7 +204,7 @@ class ClientRoots:
             or (state.settled >= number and not isinstance(state.phase, Unasked))
         )
 
-    def _look_again(self) -> None:
+    def look_again(self) -> None:
         """Check on disk for roots that are gone, replaced or back, and update the state."""
         presence = self.presence.refresh(self._links, self._flavour)
         if presence is not self.presence:

@@ -163,13 +163,15 @@ class Session:
         if is_known and not isinstance(state.phase, NotConnected):
             self._roots_changed()
 
-    async def effective(self, outlet: Outlet) -> EffectiveRoots:
-        """Return the effective roots, after asking the client if its roots are not known."""
+    async def effective(self, outlet: Outlet, *, is_to_show: bool = False) -> EffectiveRoots:
+        """Return the effective roots, after asking the client if its roots are not known.
+
+        `is_to_show`: as `Needed` says.
+        """
         if self.unasked:
             return NOT_ASKED
-        effective = effective_roots(
-            await self.roots.current(outlet), self.services.operator.roots()
-        )
+        state = await self.roots.current(outlet, is_to_show=is_to_show)
+        effective = effective_roots(state, self.services.operator.roots())
         self.services.config_file.grant(effective.roots)
         if not (effective.enforcing and effective.roots.roots):
             self._warn(effective)
@@ -219,7 +221,11 @@ class Session:
 
     def slot_for(self, spec: ServerSpec, effective: EffectiveRoots) -> ChildSlot:
         """Return the slot of this session's child of a server for the roots `effective`."""
-        return self._session_children.slot_for(spec, self.at(spec, effective), self)
+        return self.slot_at(spec, self.at(spec, effective))
+
+    def slot_at(self, spec: ServerSpec, here: EffectiveRoots) -> ChildSlot:
+        """Return the slot of this session's child of a server, where the roots `here` hold."""
+        return self._session_children.slot_for(spec, here, self)
 
     def asks(self) -> JsonObject:
         """Return the client's capabilities that children may use."""

@@ -10,12 +10,15 @@ import pytest
 
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS, get_roots
 from hub.guard.policy import Mode, Policy
+from hub.jsonrpc.messages import Failure
 from hub.roots.effective import OperatorRoots
 from hub.sessions.operator import ConfigState
 from hub.values import Json, JsonObject
 from tests.kit.fakes import ECHO, READ, FakeChild, FakeClock, failure
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
+
+DENIED = Failure(None, {"code": -32603, "message": "not now"})
 
 
 @pytest.fixture
@@ -223,3 +226,14 @@ async def test_the_config_file_is_told_with_what_waits_and_no_values(top: Path) 
             "error": "hub.yaml: x: unknown key",
             "waiting": ["servers.s.env"],
         }
+
+
+async def test_it_asks_anew_for_roots_that_could_not_be_read_before(top: Path) -> None:
+    async with rig({"files": remote()}, {"files": FakeChild()}) as at:
+        client = at.client(top / "a")
+        answer, client.answers["roots/list"] = client.answers["roots/list"], DENIED
+        for reply, paths in ((DENIED, []), (DENIED, []), (answer, [f"{top}/a"])):
+            client.answers["roots/list"] = reply
+            found = (await client.call(GET_ROOTS))["structuredContent"]
+            assert isinstance(found, dict)
+            assert found["filePaths"] == paths

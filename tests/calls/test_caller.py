@@ -22,7 +22,7 @@ ROUND = ChildInputRound(ServerName("files"), (), {}, "s")
 URL: JsonObject = {"mode": "url", "message": "Go", "url": "https://example.com"}
 
 
-def principal_key_of(client: RigClient, token: str | None = None) -> ClientCaller:
+def caller_of(client: RigClient, token: str | None = None) -> ClientCaller:
     return ClientCaller(client.session, client.outlet, token, client.rig.tasks)
 
 
@@ -77,7 +77,7 @@ async def test_a_client_of_the_handshake_era_is_asked_one_thing_after_the_other(
     async with rig({}, {}) as at:
         client = at.client(capabilities=BOTH)
         client.answers = {SAMPLING: {"role": "assistant"}, ELICITATION: {"action": "accept"}}
-        caller = principal_key_of(client)
+        caller = caller_of(client)
         wanted: dict[str, JsonObject] = {
             "a": {"method": SAMPLING, "params": {"x": 1}},
             "b": {"method": ELICITATION, "params": URL},
@@ -103,14 +103,14 @@ async def test_a_client_that_answers_with_an_error_or_cannot_be_asked_ends_the_c
         client.answers[SAMPLING] = failure(-1, "the user said no")
         for method, why in ((SAMPLING, "the user said no"), (ELICITATION, "does not support")):
             with pytest.raises(RpcError, match=why):
-                await principal_key_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
+                await caller_of(client).inputs(FILES, {"a": {"method": method}}, ROUND)
 
 
 @virtual_time
 async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause() -> None:
     pauses: list[float] = []
     async with rig({}, {}) as at:
-        caller = principal_key_of(at.client())
+        caller = caller_of(at.client())
         for _ in range(8):
             began = anyio.current_time()
             assert await caller.inputs(FILES, {}, ROUND) == {}
@@ -121,7 +121,7 @@ async def test_a_child_that_asks_for_nothing_is_called_again_after_a_pause() -> 
 async def test_a_modern_client_is_asked_by_the_result_and_told_of_no_end() -> None:
     async with rig({}, {}) as at:
         client = modern(at)
-        caller = principal_key_of(client)
+        caller = caller_of(client)
         caller.consented = "yes"
         wanted: dict[str, JsonObject] = {"a": {"method": SAMPLING}}
         for requests in (wanted, {}):

@@ -393,6 +393,23 @@ async def test_many_calls_of_one_client_keep_no_other_from_its_turn(
         assert sent == ["0", "1", "other", "2", "3"]
 
 
+async def test_a_call_that_waits_for_a_slot_is_judged_again_if_its_root_is_another_folder_by_then(
+    fake: FakeChild, top: Path
+) -> None:
+    fake.answers["tools/call"] = SILENT
+    async with calling(fake, top, concurrency=1) as caller:
+        assert caller.take(1, "echo", {})
+        assert caller.take(2, "read", {"path": f"{top}/f"})
+        move(top)
+        plant(top.parent, "a/f")
+        fake.link.answer(fake.link.requests("tools/call")[-1]["id"], {"a": 1})
+        await caller.result()
+        (again,) = caller.reply.resolved_again
+        assert again.id == 2
+        assert len(fake.link.requests("tools/call")) == 3
+        assert (await caller.client.call("read", {"path": f"{top}/f"}))["isError"] is True
+
+
 async def test_a_call_that_waits_for_a_slot_can_be_cancelled(fake: FakeChild, top: Path) -> None:
     fake.answers["tools/call"] = SILENT
     async with calling(fake, top, concurrency=1) as caller:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hub.calls.modern_calls import KeptRoots, principal_key_of
+from hub.calls.modern_calls import KeptRoots, client_key_of
 from hub.calls.rounds.modern_routes import ModernRoute
 from hub.jsonrpc.messages import Request
 from hub.roots.roots import EMPTY, Announcement
@@ -61,9 +61,9 @@ def test_the_oldest_answers_go_first() -> None:
 
 def test_a_principal_is_known_by_a_token_or_a_pipe() -> None:
     one, other = SessionKey("1"), SessionKey("2")
-    assert principal_key_of("token", one) == principal_key_of("token", other) == "token"
-    assert principal_key_of("stdio", one) != principal_key_of("stdio", other)
-    assert principal_key_of("local", one) is None
+    assert client_key_of("token", one) == client_key_of("token", other) == "token"
+    assert client_key_of("stdio", one) != client_key_of("stdio", other)
+    assert client_key_of("local", one) is None
 
 
 async def test_kept_roots_serve_the_next_requests(top: Path) -> None:

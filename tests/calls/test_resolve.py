@@ -24,6 +24,7 @@ from hub.launch.plan import LaunchTemplate
 from hub.paths.resolve import Flavour, parts_of
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_PARAMS
 from hub.roots.effective import OperatorRoots
+from hub.sessions.operator import ConfigState
 from hub.specs import ServerSpec
 from hub.values import Call, ChildRoute, Json, JsonObject
 from tests.kit.fakes import (
@@ -573,7 +574,10 @@ async def test_directories_of_a_server_that_do_not_overlap_the_roots_are_explain
         said = text_of(result)
         assert f"({top}/a)" in said
         assert f"({top}/b)" in said
-        assert "replace" not in said, "what would allow it is for the operator's log"
+        assert "roots.args" not in said, "no file has the server's keys"
+        at.services.config_file.state = ConfigState("hub.yaml")
+        said = text_of(await at.client(top / "a").call("read", {"path": f"{top}/a/f"}))
+        assert "servers.files.roots.args: replace" in said
 
 
 async def test_a_root_that_is_gone_from_the_disk_does_not_lift_the_guard(top: Path) -> None:
@@ -607,6 +611,29 @@ async def test_a_call_under_way_survives_other_roots_while_its_child_starts(top:
             client.shares(top / "a", top / "b")
             client.session.roots.list_changed()
             await client.session.effective(client.outlet)
+
+
+async def test_a_call_that_waits_for_its_child_is_judged_again_if_its_root_is_gone_by_then(
+    top: Path,
+) -> None:
+    fake = FakeChild(READ)
+    greeting, fake.answers["initialize"] = fake.answers["initialize"], SILENT
+    async with rig({"files": launched("files")}, {"files": fake}) as at:
+        client, said = at.client(top / "a"), list[JsonObject]()
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                said.append(await client.call("read", {"path": f"{top}/a/f"}))
+
+            calls.start_soon(call)
+            link = await fake.connected()
+            asked = await link.request("initialize")
+            (top / "a").rename(top / "away")
+            fake.answers["initialize"] = greeting
+            assert not callable(greeting)
+            link.answer(asked["id"], greeting)
+        assert said[0]["isError"] is True
+        assert [link.requests("tools/call") for link in fake.links] == [[]] * len(fake.links)
 
 
 @virtual_time

@@ -291,6 +291,41 @@ class PrintingChild(FakeChild):
             link.close()
 
 
+class LingeringChild(FakeChild):
+    """A child whose connection is not closed before `may_close`."""
+
+    def __init__(self, *tools: JsonObject, answers: dict[str, Answer]) -> None:
+        super().__init__(*tools, answers=answers)
+        self.may_close = anyio.Event()
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncGenerator[FakeLink]:
+        async with super().connect() as link:
+            try:
+                yield link
+            finally:
+                await self.may_close.wait()
+
+
+@pytest.mark.parametrize(
+    ("answers", "reason"),
+    [
+        ({"initialize": SILENT}, "it did not answer within 0.01 s of its start"),
+        ({"initialize": {"protocolVersion": "1"}}, "it speaks protocol version '1'"),
+    ],
+)
+async def test_who_waits_for_a_start_that_fails_does_not_wait_until_it_is_cleaned_up(
+    answers: dict[str, Answer], reason: str
+) -> None:
+    fake = LingeringChild(answers=answers)
+    async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
+        with anyio.fail_after(5):
+            assert reason in await error_of(child)
+        assert fake.closed == 0
+        fake.may_close.set()
+    assert fake.closed == 1
+
+
 async def test_who_says_no_messages_while_it_starts_is_told_so() -> None:
     fake = PrintingChild(answers={"initialize": SILENT})
     async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
@@ -398,8 +433,7 @@ class SlowToClose(FakeChild):
             try:
                 yield link
             finally:
-                with anyio.CancelScope(shield=True):
-                    await self.may_close.wait()
+                await self.may_close.wait()
 
 
 class BreakingLessee(RecordingLessee):

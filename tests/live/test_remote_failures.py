@@ -233,8 +233,6 @@ async def test_a_session_that_the_server_has_forgotten_is_begun_anew(
         with anyio.fail_after(60):
             async with connected(hub, cwd=tmp_path) as client:
                 assert await call(client, "forget") == "done"
-                text = await call(client, "fine")
-                assert text.startswith("server 'far' went away during the call: its session has ")
                 assert await call(client, "fine") == "done"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from hub.paths.resolve import Flavour
 from hub.roots.effective import SHOWN, OperatorRoots, why_no_roots
-from hub.roots.roots import EMPTY, Announcement, Rejected, RootSet, root_from_path
+from hub.roots.roots import EMPTY, Announcement, Rejected, RootCondition, RootSet, root_from_path
 from hub.roots.state import Asking, RootsKnown, Settled, State, Undeclared
 from tests.kit.fakes import FakeLinks
 
@@ -47,6 +47,14 @@ NOBODY = OperatorRoots(when_missing="deny")
             "file:///home/me/project: Path is not accessible; "
             "file:///etc: Path is not safe for sharing.",
             "--root",
+        ),
+        (
+            shared(Rejected("file:///home/me/project", RootCondition.REPLACED.value)),
+            NOBODY,
+            "The client shares 1 folder, and it cannot be used on the hub's machine: "
+            "file:///home/me/project: Path was replaced by another one since it was shared: "
+            "share it anew.",
+            "connect the client anew",
         ),
         (
             shared(UNSAFE, Rejected("", "Only file:// URIs are supported")),

@@ -299,20 +299,24 @@ def test_nothing_new_is_the_same_object() -> None:
     assert shared.presence.refresh(shared.disk, POSIX) is shared.presence
 
 
-def test_a_root_that_vanishes_grants_nothing_and_comes_back_in_its_place() -> None:
-    shared = RootsOnDisk()
-    shared.disk.remove("/team/a")
-    assert shared.look() == ["/team/b"]
-    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
-    shared.disk.plant("/team/a/")
-    assert shared.look() == ["/team/a", "/team/b"]
-    assert shared.presence.absent == ()
-    assert shared.look() == ["/team/a", "/team/b"], "its new identity is the one that counts now"
-
-
-def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back() -> None:
+def test_a_root_that_vanishes_grants_nothing_until_the_same_folder_is_back() -> None:
     shared = RootsOnDisk()
     original = shared.disk.remove("/team/a")
+    assert shared.look() == ["/team/b"]
+    assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.GONE.value),)
+    shared.disk.entries["/team/a"] = original
+    assert shared.look() == ["/team/a", "/team/b"]
+    assert shared.presence.absent == ()
+
+
+@pytest.mark.parametrize("seen_missing", [False, True])
+def test_a_root_that_was_replaced_grants_nothing_until_the_original_is_back(
+    seen_missing: bool,
+) -> None:
+    shared = RootsOnDisk()
+    original = shared.disk.remove("/team/a")
+    if seen_missing:
+        assert shared.look() == ["/team/b"]
     shared.disk.plant("/team/a/")
     assert shared.look() == ["/team/b"]
     assert shared.presence.absent == (Rejected("file:///team/a", RootCondition.REPLACED.value),)

@@ -252,6 +252,25 @@ def test_after_a_failure_a_call_asks_again_in_the_background_but_not_at_once() -
     assert not played.state.stale
 
 
+def test_after_a_failure_a_call_that_shows_the_roots_asks_at_once_and_is_waited_for() -> None:
+    played = Played(ClientReady(declares_roots=True), Needed(1.0), Failed(1, "denied", 10.0))
+    shows = Needed(10.0, is_to_show=True)
+    assert played.play(shows) == [Ask(2)]
+    assert played.state.awaits == 2
+    assert played.play(shows) == [], "one request at a time"
+    assert played.play(RootsAnswered(2, A, 11.0)) == [Publish()]
+    played.play(Changed(12.0), Needed(12.1), Failed(3, "denied", 12.2))
+    assert played.play(shows) == [], "roots are known, if old ones"
+
+
+def test_a_call_that_shows_the_roots_waits_for_what_is_asked_in_the_background() -> None:
+    played = Played(ClientReady(declares_roots=True), Needed(1.0), Failed(1, "denied", 10.0))
+    played.play(Needed(10 + RETRY_AFTER))
+    assert played.state.awaits is None
+    assert played.play(Needed(10 + RETRY_AFTER, is_to_show=True)) == []
+    assert played.state.awaits == 2
+
+
 @pytest.mark.parametrize(
     "late", [RootsAnswered(1, A, 12.0), RootsAnswered(1, None, 12.0), Failed(1, "denied", 12.0)]
 )

@@ -51,14 +51,14 @@ def test_the_operators_folders_grant_nothing_while_they_are_gone(tmp_path: Path)
     operator = Operator(given, {}, machine())
     assert operator.roots() == given
     for name in ("fallback", "ceiling"):
-        (top / name).rmdir()
+        (top / name).rename(top / f"no {name}")
     gone = operator.roots()
     assert gone.fallback is not None
     assert gone.ceiling is not None
     assert gone.fallback.roots == gone.ceiling.roots == ()
     assert gone.strict
     for name in ("fallback", "ceiling"):
-        (top / name).mkdir()
+        (top / f"no {name}").rename(top / name)
     back = operator.roots()
     assert back.fallback is not None
     assert back.fallback.paths == (str(top / "fallback"),)

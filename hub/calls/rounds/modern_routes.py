@@ -1,6 +1,6 @@
 """Cached routes of modern requests. The roots that a request brings are part of its cache key.
 
-A modern request has no session. Two requests share a route if they come from one principal, bring
+A modern request has no session. Two requests share a route if they come from one identity, bring
 the same roots (or rely on the same kept roots), and children may use the same of their clients. The
 route is valid while these roots are unchanged on disk. A request without roots is asked for them
 at once if a `RootsRequirement` of the same key applies to it.
@@ -61,13 +61,13 @@ _KEPT: Final = b"kept"
 Kept = TypeVar("Kept")
 Headers: TypeAlias = Iterable[tuple[str, str]]
 RequestKey: TypeAlias = tuple[str, str, bytes, bytes]
-"""Principal, label of the tool, the roots, and the capabilities that children may use.
+"""Identity, label of the tool, the roots, and the capabilities that children may use.
 
 The roots are the answer in the request as JSON, or `none`, `not brought` or `kept`.
 """
 
 
-def key_of(principal: str, request: Request, expose: Expose = "tools") -> RequestKey | None:
+def key_of(identity: str, request: Request, expose: Expose = "tools") -> RequestKey | None:
     """Return the cache key of a call; None if its route is never cached."""
     params = request.params
     meta = params.get("_meta")
@@ -82,10 +82,10 @@ def key_of(principal: str, request: Request, expose: Expose = "tools") -> Reques
     if label is None or not isinstance(capabilities, dict):
         return None
     if not capabilities:
-        return (principal, label, _NONE, b"") if params.get("inputResponses") is None else None
+        return (identity, label, _NONE, b"") if params.get("inputResponses") is None else None
     client = Client("modern", MODERN_VERSIONS[-1], capabilities, {})
     roots = _roots_in(client, params)
-    return None if roots is None else (principal, label, roots, _asks(client))
+    return None if roots is None else (identity, label, roots, _asks(client))
 
 
 def _asks(client: Client) -> bytes:
@@ -154,17 +154,17 @@ class ModernRoutes:
 
     def find(
         self,
-        principal: str,
+        identity: str,
         request: Request,
         kept: Announcement | None = None,
         headers: Headers | None = None,
     ) -> ModernRoute | KnownAnswer | None:
-        """Return the route of a principal's request, or the result that asks for roots.
+        """Return the route of a client's request, or the result that asks for roots.
 
         None if neither is cached. `kept` is the client's announcement of an earlier request, if it
         is still valid. `headers` are those of the request's POST.
         """
-        key = key_of(principal, request, self._services.expose)
+        key = key_of(identity, request, self._services.expose)
         if key is None:
             return None
         if key[2] == _NOT_BROUGHT:
@@ -238,8 +238,8 @@ def _is_for_others(slot: ChildSlot, session: Session) -> bool:
 
 def _kept(key: RequestKey) -> RequestKey:
     """Return `key` for a call that brings no roots and is judged by kept ones."""
-    principal, name, _, asks = key
-    return principal, name, _KEPT, asks
+    identity, name, _, asks = key
+    return identity, name, _KEPT, asks
 
 
 def _is_short(key: RequestKey) -> bool:

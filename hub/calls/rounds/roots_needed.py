@@ -13,7 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from hub.calls.addressing import Addressed
-from hub.calls.builtin_tools import GET_ROOTS
 from hub.calls.judging import JudgingContext
 from hub.catalog.merge import Listing
 from hub.children.slot import ChildSlot
@@ -95,7 +94,7 @@ def need_before_looking(
     if not session.unasked or named.question is not None or named.method not in ASKABLE:
         return None
     services = session.services
-    if named.server is None and named.name == GET_ROOTS and named.method == "tools/call":
+    if named.is_get_roots:
         return RootsRequirement(services)
     servers = services.servers
     specs = [servers[name] for name in (servers if owners is None else owners) if name in servers]

@@ -21,7 +21,7 @@ from hub.values import Json
 MAX_SPENT: Final = 65_536
 """How many used states that have not expired yet are remembered."""
 MAX_SPENT_OF_ONE: Final = 16_384
-"""How many used states of one principal are remembered."""
+"""How many used states of one identity are remembered."""
 
 
 class OpenedState(Struct, frozen=True):
@@ -35,7 +35,7 @@ class OpenedState(Struct, frozen=True):
 class StateSealer:
     """Seals and opens states. Each is valid once, for one call, until it expires.
 
-    `max_spent` used states are remembered until then, `max_spent_of_one` of one principal. `used`
+    `max_spent` used states are remembered until then, `max_spent_of_one` of one identity. `used`
     remembers those of earlier processes with the same secrets.
     """
 
@@ -54,19 +54,22 @@ class StateSealer:
         self._used = used
         self._spent: dict[str, dict[str, float]] = {}
 
-    def seal(self, call_state: CallState, identity: str, *, lasts: float) -> str:
-        """Return a state for the next round of the call `identity`, valid for `lasts` seconds."""
-        plain = {"expires": self._clock() + lasts, **call_state.fields()}
-        return self._sealer.seal(exact_json.encode(plain), identity)
+    def seal(self, call_state: CallState, known_by: str, *, lasts: float) -> str:
+        """Return a state for the next round of a call, valid for `lasts` seconds.
 
-    def open(self, state: Json, identity: str) -> OpenedState:
+        `known_by` is the `call_digest` of the call.
+        """
+        plain = {"expires": self._clock() + lasts, **call_state.fields()}
+        return self._sealer.seal(exact_json.encode(plain), known_by)
+
+    def open(self, state: Json, known_by: str) -> OpenedState:
         """Return the content of a state; `spend` marks the state as used.
 
         Raises: RpcError if it was not made here for this call, has expired, or was used before.
         """
         if not isinstance(state, str) or raw_of(state) is None:
             _refuse("it is none of this hub's")
-        plain = self._sealer.open(state, identity)
+        plain = self._sealer.open(state, known_by)
         if plain is None:
             _refuse("it was not made for this call, or not by this hub")
         fields = exact_json.decode_strict(plain)
@@ -79,41 +82,41 @@ class StateSealer:
         self._refuse_spent(mark, expires)
         return OpenedState(state_in(fields), mark, float(expires))
 
-    def spend(self, opened: OpenedState, principal: str) -> None:
-        """Mark a principal's state as used: it cannot be opened again.
+    def spend(self, opened: OpenedState, identity: str) -> None:
+        """Mark a client's state as used: it cannot be opened again.
 
         Raises: RpcError if it was used before, or if too many used states have not expired yet.
         """
         self._refuse_spent(opened.mark, opened.expires)
-        if not self._has_room(principal):
+        if not self._has_room(identity):
             self._forget_expired()
-            if not self._has_room(principal):
+            if not self._has_room(identity):
                 raise RpcError(
                     INTERNAL_ERROR, "Too many calls are being continued; try again later"
                 )
-        self._spent.setdefault(principal, {})[opened.mark] = opened.expires
+        self._spent.setdefault(identity, {})[opened.mark] = opened.expires
         if self._used is not None:
             self._used.add(opened.mark, opened.expires)
 
-    def _has_room(self, principal: str) -> bool:
-        """Return whether one more used state of a principal can be remembered.
+    def _has_room(self, identity: str) -> bool:
+        """Return whether one more used state of a client can be remembered.
 
-        When the total is full, only principals below an equal share of `max_spent` have room.
+        When the total is full, only identities below an equal share of `max_spent` have room.
         """
-        own = len(self._spent.get(principal, ()))
+        own = len(self._spent.get(identity, ()))
         if own >= self._max_spent_of_one:
             return False
         if sum(map(len, self._spent.values())) < self._max_spent:
             return True
-        return own < self._max_spent // len(self._spent.keys() | {principal})
+        return own < self._max_spent // len(self._spent.keys() | {identity})
 
     def _forget_expired(self) -> None:
         now = self._clock()
         left = {
-            principal: {mark: until for mark, until in spent.items() if until >= now}
-            for principal, spent in self._spent.items()
+            identity: {mark: until for mark, until in spent.items() if until >= now}
+            for identity, spent in self._spent.items()
         }
-        self._spent = {principal: spent for principal, spent in left.items() if spent}
+        self._spent = {identity: spent for identity, spent in left.items() if spent}
 
     def _refuse_spent(self, mark: str, until: float) -> None:
         earlier = self._used is not None and self._used.has(mark, until)

@@ -25,12 +25,13 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
     Response,
+    Untaken,
     lost,
     size_of,
     to_bytes,
 )
 from hub.jsonrpc.peer_conduct import LoopShare, PeerConduct
-from hub.protocol.constants import METHOD_NOT_FOUND
+from hub.protocol.constants import INTERNAL_ERROR, METHOD_NOT_FOUND
 from hub.protocol.sse_parser import EventParser, ServerSentEvent
 
 QUEUE, MAX_UNREAD = 16, 64 * 1024 * 1024
@@ -109,6 +110,12 @@ class InboundQueue:
             self.ended = reason
             self._tell()
             self._go_on()
+
+    def hand_back(self, id_: RequestId, reason: str) -> None:
+        """End, and tell who waits for a response to this request that it was not taken."""
+        self.end(reason)  # first: the request must not come to this connection again
+        if self.settle is not None:
+            self.settle(Untaken(id_, {"code": INTERNAL_ERROR, "message": reason}))
 
     async def next(self) -> Message:
         """Return the next message. Raises: GoneError, with `end`'s reason, after the last one."""

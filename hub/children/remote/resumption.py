@@ -33,7 +33,7 @@ class Pauses(Struct, frozen=True):
 
 
 _OK, _BAD_REQUEST, _NOT_FOUND, _FAULTS = 200, 400, 404, 500
-_ENDED = "its session has ended"
+SESSION_ENDED = "its session has ended"
 _PASSING = frozenset({408, 409, 425, 429})
 """Statuses of temporary refusals."""
 
@@ -104,10 +104,10 @@ def _is_given(
     if exchange.status == _OK and exchange.kind == "text/event-stream":
         return True
     if exchange.status == _NOT_FOUND and has_session:
-        raise SessionEndedError(_ENDED)
+        raise SessionEndedError(SESSION_ENDED)
     if exchange.status == _BAD_REQUEST and is_known:
         if not parser.last_id:
-            raise SessionEndedError(_ENDED)
+            raise SessionEndedError(SESSION_ENDED)
         parser.last_id = b""
         return False
     if exchange.status == _OK:

@@ -26,7 +26,7 @@ from hub.children.remote.messages import (
     refusal_in,
     taken_back,
 )
-from hub.children.remote.resumption import Pauses, SessionEndedError, resumed
+from hub.children.remote.resumption import SESSION_ENDED, Pauses, SessionEndedError, resumed
 from hub.children.remote.sse import SseLink
 from hub.errors import ChildError
 from hub.jsonrpc import messages, parsing
@@ -179,7 +179,8 @@ class HttpLink(RemoteLink):
         try:
             if exchange.status >= _REDIRECTS:
                 self._endpoint.check_login(exchange)
-                self._heed(exchange, await refusal_in(exchange))
+                if self._has_ended(exchange, await refusal_in(exchange)):
+                    self._inbound.end(SESSION_ENDED)
                 raise ExchangeError(exchange.refusal)
         finally:
             await exchange.finish()
@@ -235,8 +236,9 @@ class HttpLink(RemoteLink):
             raise ExchangeError("it accepted the request but will not answer it (HTTP status 202)")
         self._endpoint.check_login(exchange)
         error = await refusal_in(exchange)
-        self._heed(exchange, error)
-        if error is not None:
+        if self._has_ended(exchange, error):
+            self._inbound.hand_back(post.request.id, SESSION_ENDED)
+        elif error is not None:
             await self._inbound.put(replace(error, id=post.request.id))
         elif exchange.status == _NOT_FOUND:
             # To a server of the other era the method is unknown: send what such a server means.
@@ -245,10 +247,9 @@ class HttpLink(RemoteLink):
         else:
             raise ExchangeError(exchange.refusal)
 
-    def _heed(self, exchange: Exchange, error: Failure | None) -> None:
-        """End the connection if a refusal means that the session has ended."""
-        if self._session.has_id and is_session_unknown(exchange.status, error):
-            self._inbound.end("its session has ended")
+    def _has_ended(self, exchange: Exchange, error: Failure | None) -> bool:
+        """Return whether a refusal means that the session has ended."""
+        return self._session.has_id and is_session_unknown(exchange.status, error)
 
     async def _read(self, post: _Post, exchange: Exchange) -> None:
         """Queue the response that is the whole body."""

@@ -23,6 +23,7 @@ from hub.jsonrpc.messages import (
     Notification,
     Request,
     Response,
+    Untaken,
     lost,
 )
 from hub.jsonrpc.peer_conduct import MAX_STRAYS, PeerConduct
@@ -435,6 +436,20 @@ async def test_where_there_is_one_an_unknown_session_is_the_end() -> None:
                 await child.ask()
             with pytest.raises(GoneError, match="its session has ended"):
                 await child.link.outlet.send(TOLD)
+
+
+async def test_who_waits_for_a_request_of_an_unknown_session_is_told_that_it_was_not_taken() -> (
+    None
+):
+    async with greeted(lambda _: html(404)) as child:
+        settled: list[Message] = []
+        child.link.hand_answers_to(taken_into(settled))
+        await child.link.outlet.send(CALL)
+        with pytest.raises(GoneError, match="its session has ended"):
+            await child.next()
+        (answer,) = settled
+        assert isinstance(answer, Untaken)
+        assert answer.id == CALL.id
 
 
 async def test_an_unknown_method_is_no_end_either() -> None:
