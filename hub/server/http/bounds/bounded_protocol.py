@@ -20,6 +20,7 @@ from hub.server.http.bounds.connections import CONNECTION, Connections, UnreadRe
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
 from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError, refusing
 from hub.system.this_process import unsent
+from hub.usage.fair_parts import Owner
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes that may arrive that belong to no body: the head of a request, its trailers."""
@@ -84,20 +85,22 @@ class BoundedHttp(PlainHttp):
         self._is_due = False
         self._pace: LoopShare | None = None
         self.address = UNKNOWN
+        self.owner: Owner = UNKNOWN
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self.flow = _Flow(transport, self)
         # The application calls `prove` on the connection when it lets the client in.
         self.app_state = dict[str, Any]({CONNECTION: self})
-        self.address = network_of(self.client[0] if self.client is not None else "")
+        self.owner = self.address = network_of(self.client[0] if self.client is not None else "")
         if self._connections.add(self):
             self._wait(self._connections.line)
         else:
             self._refuse(503, _NO_ROOM)
 
-    def prove(self) -> None:
-        """Mark the client as one that may use the hub."""
+    def prove(self, owner: Owner) -> None:
+        """Mark the client as one that may use the hub; `owner` sends the request on it now."""
+        self.owner = owner
         if not self._is_proven:
             self._is_proven = True
             self._connections.prove(self)

@@ -385,7 +385,7 @@ async def test_who_only_connects_ends_no_request_of_who_has_most_connections() -
         all_begun = anyio.Event()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            scope["state"][CONNECTION].prove()
+            scope["state"][CONNECTION].prove("")
             if scope["path"] == "/held":
                 begun.append(scope["client"][0])
                 if len(begun) == 4:
