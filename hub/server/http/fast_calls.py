@@ -236,7 +236,7 @@ class PlainCall:
         """Wait for the outcome; the call is cancelled when its client is lost."""
 
         async def watch() -> None:
-            await until_disconnected(receive)
+            await until_disconnected(receive, tasks, response.probe)
             await response.lost()
             self._give_up()
             self._outcome = None

@@ -30,6 +30,8 @@ proxies for 60.
 """
 CONNECTION: Final = "connection"
 """The key of a request's `state` that holds its connection."""
+SENDS_NO_MORE: Final = "hub.sends_no_more"
+"""The type of the message that tells an application that its client has shut down its side."""
 MOST: Final = 20_000
 """How many connections there may be, however many files may be open."""
 MOST_FILES: Final = MOST * 3 // 2
