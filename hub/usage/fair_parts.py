@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from typing import TypeAlias
@@ -21,11 +20,11 @@ class FairParts:
     def __init__(self, most: int) -> None:
         self.most = most
         self.taken = 0
-        self._of: Counter[Owner] = Counter()
+        self._of: dict[Owner, int] = {}
 
     def of(self, owner: Owner) -> int:
         """Return how much an owner has."""
-        return self._of[owner]
+        return self._of.get(owner, 0)
 
     def take(self, owner: Owner, size: int = 1) -> bool:
         """Take so much if there is room for it in the owner's part; return whether there was."""
@@ -36,12 +35,12 @@ class FairParts:
 
     def has_room(self, owner: Owner, size: int = 1) -> bool:
         """Return whether an owner may take so much."""
-        return self._of[owner] + size <= self.most - self.taken - size
+        return self._of.get(owner, 0) + size <= self.most - self.taken - size
 
     def add(self, owner: Owner, size: int = 1) -> None:
         """Count so much as taken, for which there was room."""
         self.taken += size
-        self._of[owner] += size
+        self._of[owner] = self._of.get(owner, 0) + size
 
     @contextmanager
     def held(self, owner: Owner) -> Generator[None]:
@@ -55,6 +54,8 @@ class FairParts:
     def give(self, owner: Owner, size: int = 1) -> None:
         """Give so much back."""
         self.taken -= size
-        self._of[owner] -= size
-        if not self._of[owner]:
+        left = self._of[owner] - size
+        if left:
+            self._of[owner] = left
+        else:
             del self._of[owner]
