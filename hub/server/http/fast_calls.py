@@ -190,6 +190,11 @@ class PlainCall:
         self._is_late = True
         self._stir()
 
+    def watch(self) -> None:
+        """Let a task wait for the answer now: its client may have gone."""
+        self._patience.end(self)
+        self.expire()
+
     def _stir(self) -> None:
         self._go_on()
         if self._stirred is not None:

@@ -147,6 +147,12 @@ class DirectHttp(BoundedHttp):
         super().evict()
         self._let_go()
 
+    def eof_received(self) -> bool:
+        is_kept = super().eof_received()
+        if is_kept and self.call is not None:
+            self.call.watch()
+        return is_kept
+
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._let_go()
