@@ -120,7 +120,15 @@ def test_every_snippet_is_what_it_says(block: Block, tmp_path: Path) -> None:
             for shown in shown_in(block):
                 _is_known(shown.command)
         case _:
-            assert block.language in {"", "text", "mermaid", "dockerfile", "nginx", "caddyfile"}
+            assert block.language in {
+                "",
+                "text",
+                "mermaid",
+                "dockerfile",
+                "nginx",
+                "caddyfile",
+                "haproxy",
+            }
 
 
 def _loads(config: Any, directory: Path) -> None:

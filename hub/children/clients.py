@@ -15,6 +15,7 @@ from hub.jsonrpc.requests import RequestOwner
 from hub.protocol.constants import LOG_LEVELS
 from hub.protocol.input_requests import CallState, ChildInputRound, RetryInput
 from hub.specs import ServerSpec
+from hub.usage.fair_parts import FairParts
 from hub.values import Json, JsonObject, ServerName, SessionKey
 
 
@@ -122,7 +123,7 @@ class ChildUser(Protocol):
 
 
 MAX_LISTENERS: Final = 1024
-"""The number of notification streams that may be open at the same time, half of one principal."""
+"""The number of notification streams that may be open at the same time."""
 
 
 class Listener(ChildUser, Protocol):
@@ -133,9 +134,10 @@ class Listener(ChildUser, Protocol):
 
 
 class Listeners:
-    """The open notification streams, with the principal of each."""
+    """The open notification streams, with the principal of each, which has a fair part of them."""
 
     def __init__(self) -> None:
+        self._parts = FairParts(MAX_LISTENERS)
         self._open: dict[SessionKey, tuple[str, SessionKey, Listener]] = {}
 
     @contextmanager
@@ -152,15 +154,16 @@ class Listeners:
 
         Raises: ChildError if too many streams are open.
         """
-        own = sum(whose == principal for whose, _, _ in self._open.values())
-        if len(self._open) >= MAX_LISTENERS or own >= MAX_LISTENERS // 2:
+        if not self._parts.has_room(principal):
+            own = self._parts.of(principal)
             said = f"{len(self._open)} streams of notifications are open, {own} of them yours"
             raise ChildError(f"{said}; try again later")
-        self._open[session] = (principal, party or session, listener)
-        try:
-            yield
-        finally:
-            del self._open[session]
+        with self._parts.held(principal):
+            self._open[session] = (principal, party or session, listener)
+            try:
+                yield
+            finally:
+                del self._open[session]
 
     def missed(self, principal: str, server: ServerName) -> None:
         """Tell the principal's listeners that a listing was sent without this server."""

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import Final, TypeAlias
 
 import anyio
+import anyio.lowlevel
 import msgspec
 from msgspec import Raw
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from hub.jsonrpc.errors import RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError, limit_parts
 from hub.jsonrpc.messages import Payload, size_of
 from hub.jsonrpc.peer import Peer
+from hub.jsonrpc.pipes import LARGE
 from hub.jsonrpc.rated_log import ChildLog
 from hub.jsonrpc.raw_objects import parted
 from hub.legible import shortened
@@ -36,6 +38,8 @@ MAX_ENTRIES = 20_000
 MAX_LEFT_OUT = 20
 """Entries of a page that cannot be read and are left out; with more the page is not read: each of
 them takes milliseconds."""
+AT_ONCE: Final = 256
+"""Entries of a large page that are read before others have a turn: a millisecond's work or so."""
 MAX_LISTED = 32 * 1024 * 1024
 """Bytes that the pages of a child's lists may have together."""
 RELIST_PAUSE, RELIST_SHARE = 0.2, 20
@@ -128,26 +132,39 @@ class ChildLists:
             listed += size_of(page)
             if listed > MAX_LISTED:
                 raise WireError(INTERNAL_ERROR, f"its lists have over {MAX_LISTED} bytes")
-            return readable(page, method, log)
+            return await readable(page, method, log)
 
         return request
 
 
-def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
+async def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
     """Return a page of a list, without a few entries that cannot be read (nested too deeply).
+
+    A long list is read in pieces, between the turns of others.
 
     Raises: WireError if it cannot be read otherwise.
     """
-    try:
-        return wire.as_object(page)
-    except WireError:
-        if not isinstance(page, Raw):
-            raise
-        limit_parts(bytes(page))
+    if not isinstance(page, Raw) or size_of(page) <= LARGE:
+        try:
+            return wire.as_object(page)
+        except WireError:
+            if not isinstance(page, Raw):
+                raise
+    limit_parts(bytes(page))
     entries, rest = parted(page, {LISTS[method]})
+    listed = entries.get(LISTS[method], Raw(b"[]"))
+    if bytes(listed) == b"null":  # as some write an empty list
+        return wire.as_object(rest)
+    return {**wire.as_object(rest), LISTS[method]: await _in_pieces(listed, method, log)}
+
+
+async def _in_pieces(listed: Raw, method: str, log: ChildLog) -> list[Json]:
+    """Return the entries of a page that can be read. Raises: WireError if too many cannot."""
     kept: list[Json] = []
     left_out = 0
-    for entry in _raw_entries(entries.get(LISTS[method], Raw(b"[]"))):
+    for number, entry in enumerate(_raw_entries(listed), start=1):
+        if not number % AT_ONCE:
+            await anyio.lowlevel.checkpoint()
         try:
             kept.append(wire.as_object(entry))
         except WireError as exc:
@@ -157,7 +174,7 @@ def readable(page: Payload, method: str, log: ChildLog) -> JsonObject:
             name = parted(entry, {"name"})[0].get("name", Raw(b""))
             shown = shortened(bytes(name).decode("utf-8", "replace"), SHOWN)
             log.warning("left out of its list", method=method, name=shown, error=str(exc))
-    return {**wire.as_object(rest), LISTS[method]: kept}
+    return kept
 
 
 def _raw_entries(entries: Raw) -> list[Raw]:

@@ -6,7 +6,8 @@ and word the refusal. The clock is passed in.
 
 Main types: `UsageLimits` (what a principal may use), `PrincipalUsage` (what one uses now),
 `JointUsage` (what it uses in a profile, where two limits hold), `UsageByPrincipal` (the usage and
-the limits of every principal), `OverLimit` (which limit was reached, and until when).
+the limits of every principal), `OverLimit` (which limit was reached, and until when), `FairParts`
+(how much each may have of what all share, without any config).
 
-Read in this order: `counters`, `principals`.
+Read in this order: `counters`, `principals`, `fair_parts`.
 """

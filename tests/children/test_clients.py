@@ -55,18 +55,21 @@ def test_a_principals_children_are_heard_by_its_own() -> None:
     assert made.of("") == {}
 
 
-def test_not_more_listen_than_may() -> None:
+def test_not_more_listen_than_may_and_a_newcomer_finds_room() -> None:
     made = Listeners()
-    with ExitStack() as others, made.listening(A, "alice", RecordingListener()):
-        for number in range(MAX_LISTENERS - 1):
-            key, whose = SessionKey(f"other {number}"), f"bob {number % 3}"
-            others.enter_context(made.listening(key, whose, RecordingListener()))
-        with (
-            pytest.raises(ChildError, match="try again later"),
-            made.listening(B, "alice", RecordingListener()),
-        ):
-            pass
-        assert list(made.of("alice")) == [A]
+    with ExitStack() as others:
+
+        def listen_on(whose: str) -> None:
+            for number in range(MAX_LISTENERS):
+                key = SessionKey(f"{whose} {number}")
+                others.enter_context(made.listening(key, whose, RecordingListener()))
+
+        for whose in ("ann", "ben", "cy"):
+            with pytest.raises(ChildError, match="try again later"):
+                listen_on(whose)
+        assert len(made.of("")) < MAX_LISTENERS
+        with made.listening(A, "alice", RecordingListener()):
+            assert list(made.of("alice")) == [A]
 
 
 def test_no_principal_takes_all_the_streams() -> None:

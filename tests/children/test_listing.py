@@ -2,15 +2,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
+import anyio.lowlevel
 import pytest
 from msgspec import Raw
 from structlog.testing import capture_logs
 
 from hub.catalog.merge import Listing
 from hub.children.handshake import ServerHandshake
-from hub.children.listing import MAX_ENTRIES, MAX_LEFT_OUT, MAX_PAGES, read_listing, readable
+from hub.children.listing import (
+    AT_ONCE,
+    MAX_ENTRIES,
+    MAX_LEFT_OUT,
+    MAX_PAGES,
+    read_listing,
+    readable,
+)
 from hub.jsonrpc.errors import GoneError, RpcError, SilentError
 from hub.jsonrpc.exact_json import WireError
+from hub.jsonrpc.pipes import LARGE
 from hub.jsonrpc.rated_log import BYTES, ChildLog
 from hub.protocol.constants import INTERNAL_ERROR, INVALID_REQUEST, LISTS, METHOD_NOT_FOUND
 from hub.values import Json, JsonObject
@@ -196,24 +206,51 @@ async def test_a_child_that_lists_errors_for_ever_is_logged_at_a_limited_rate() 
     assert 0 < sum(len(repr(line)) for line in logs) < 2 * BYTES
 
 
-def test_a_tool_that_is_nested_too_deeply_is_left_out_alone() -> None:
+async def test_a_tool_that_is_nested_too_deeply_is_left_out_alone() -> None:
     deep = b'{"a":' * 200 + b"1" + b"}" * 200
     page = Raw(b'{"nextCursor":"n","tools":[{"name":"a"},{"name":"b","inputSchema":%b}]}' % deep)
     with capture_logs() as logs:
-        found = readable(page, "tools/list", LOG)
+        found = await readable(page, "tools/list", LOG)
     assert found == {"nextCursor": "n", "tools": [{"name": "a"}]}
     assert [line["name"] for line in logs] == ['"b"']
 
 
-def test_a_page_of_many_such_tools_is_not_read() -> None:
+def long_page(tools: bytes) -> Raw:
+    return Raw(b'{"tools":%b,"_meta":{"note":"%b"}}' % (tools, b"x" * LARGE))
+
+
+async def test_a_long_list_is_read_between_the_turns_of_others() -> None:
+    count, turns = 20 * AT_ONCE, 0
+    page = long_page(b"[%b]" % b",".join(b'{"name":"t%d"}' % number for number in range(count)))
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(others)
+        found = await readable(page, "tools/list", LOG)
+        assert found["tools"] == [{"name": f"t{number}"} for number in range(count)]
+        tasks.cancel_scope.cancel()
+    assert turns > count // AT_ONCE // 2
+
+
+@pytest.mark.parametrize("listed", [b"null", b"[]"])
+async def test_a_long_page_may_list_nothing(listed: bytes) -> None:
+    assert not (await readable(long_page(listed), "tools/list", LOG)).get("tools")
+
+
+async def test_a_page_of_many_such_tools_is_not_read() -> None:
     deep = b'{"a":' * 200 + b"1" + b"}" * 200
     many = b",".join([b'{"name":"b","inputSchema":%b}' % deep] * (MAX_LEFT_OUT + 1))
     with pytest.raises(WireError, match="Nested deeper"):
-        readable(Raw(b'{"tools":[%b]}' % many), "tools/list", LOG)
+        await readable(Raw(b'{"tools":[%b]}' % many), "tools/list", LOG)
 
 
 @pytest.mark.parametrize("page", [b"[]", b'{"tools":5,"a":%b}', b'{"tools":[5],"a":%b}', b"{"])
-def test_a_page_that_cannot_be_read_otherwise_is_an_error(page: bytes) -> None:
+async def test_a_page_that_cannot_be_read_otherwise_is_an_error(page: bytes) -> None:
     deep = b"[" * 200 + b"]" * 200
     with pytest.raises(WireError):
-        readable(Raw(page.replace(b"%b", deep)), "tools/list", LOG)
+        await readable(Raw(page.replace(b"%b", deep)), "tools/list", LOG)

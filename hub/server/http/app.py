@@ -25,7 +25,7 @@ from hub.server.connection import ConnectionFactory
 from hub.server.http.access import AccessCheck, Refusal, RequestHeaders
 from hub.server.http.adoption import SessionIds
 from hub.server.http.auth.admission import Admission
-from hub.server.http.bounds.bodies import BodyLimit, BodyLoad, MessageReader
+from hub.server.http.bounds.bodies import MOST, BodyLimit, BodyLoad, MessageReader
 from hub.server.http.bounds.connections import CONNECTION, RefusalLog
 from hub.server.http.bounds.forwarded import Proxies
 from hub.server.http.fast_calls import PATIENCE, FastCallAcceptor, PostedRequest, answer_post
@@ -69,7 +69,7 @@ NO_TOKEN = "the token that the session was opened with is not valid any more"  #
 
 
 class HttpLimits(Struct, frozen=True):
-    """How much all clients may have: sessions, and modern requests under way.
+    """How much all clients may have: sessions, modern requests under way, bytes of bodies.
 
     `patience`: seconds after which a task waits for the answer to a plain call.
     """
@@ -77,6 +77,7 @@ class HttpLimits(Struct, frozen=True):
     sessions: int = 10_000
     session_idle: float = SESSION_IDLE
     underway: int = MAX_UNDERWAY
+    bodies: int = MOST
     patience: float = PATIENCE
 
 
@@ -115,11 +116,11 @@ class HttpServer:
         ids: SessionIds | None = None,
         usage: UsageByPrincipal | None = None,
     ) -> None:
-        self.log, self.bodies, self._reader = RefusalLog(), BodyLimit(), MessageReader()
-        self.proxies = proxies or Proxies()
+        self._limits = limits or HttpLimits()
+        self.log, self._reader = RefusalLog(), MessageReader()
+        self.bodies, self.proxies = BodyLimit(self._limits.bodies), proxies or Proxies()
         self._usage = usage or UsageByPrincipal()
         self._gatekeeper = gatekeeper
-        self._limits = limits or HttpLimits()
         self._modern_posts = ModernPosts(open_connection, self._limits.underway)
         checks = self._header_checks = HeaderChecks(gatekeeper, path, self.proxies)
         self._open_requests = OpenRequests(gatekeeper, checks, path, self._refuse)
@@ -230,10 +231,10 @@ class HttpServer:
         if isinstance(admitted, Refusal):
             await self._refuse(self._header_checks.client(scope, headers), admitted, send)
             return
+        sender = Sender(admitted, self._header_checks.client(scope, headers))
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
-            connection.prove()
-        sender = Sender(admitted, self._header_checks.client(scope, headers))
+            connection.prove(sender.owner)
         await self._serve(scope, headers, sender, receive, send)
 
     async def _refuse(self, client: str, refusal: Refusal, send: Send) -> None:
@@ -255,7 +256,7 @@ class HttpServer:
         if refusal is not None:
             await self._refuse(sender.address, refusal, send)
             return
-        load = self.bodies.load(sender.principal)
+        load = self.bodies.load(sender.owner)
         try:
             read = await self._read(scope, headers, sender, receive, load)
             if isinstance(read, Refusal):
@@ -310,7 +311,7 @@ class HttpServer:
         self, headers: RequestHeaders, address: str, posted: _Posted, receive: Receive, send: Send
     ) -> None:
         sender, message = Sender(posted.admission, address), posted.message
-        checked = CheckedHeaders.by(headers, sender.admission)
+        checked = CheckedHeaders.by(headers, sender.admission, address)
         if isinstance(message, WireError):
             await respond(send, 400, to_bytes(messages.failure_of(message)))
             return
@@ -364,7 +365,8 @@ class HttpServer:
         if self._tasks is None or rejection(request, head.checked.told) is not None:
             return None
         admission = head.checked.admission
-        return ModernPost(self._modern_posts, admission, request, head.fields, self._tasks)
+        posts = self._modern_posts
+        return ModernPost(posts, admission, request, head.fields, self._tasks, head.owner)
 
     async def _modern(
         self,
@@ -386,5 +388,6 @@ class HttpServer:
             await respond(send, HUB_ENDS.status, {"error": HUB_ENDS.text})
             return
         admission, posts = checked.admission, self._modern_posts
-        post = ModernPost(posts, admission, message, headers.fields, self._tasks)
+        owner = checked.owner_at("")
+        post = ModernPost(posts, admission, message, headers.fields, self._tasks, owner)
         await answer_post(post, receive, post.response(send), self._patience)

@@ -190,6 +190,11 @@ class PlainCall:
         self._is_late = True
         self._stir()
 
+    def watch(self) -> None:
+        """Let a task wait for the answer now: its client may have gone."""
+        self._patience.end(self)
+        self.expire()
+
     def _stir(self) -> None:
         self._go_on()
         if self._stirred is not None:
@@ -236,7 +241,7 @@ class PlainCall:
         """Wait for the outcome; the call is cancelled when its client is lost."""
 
         async def watch() -> None:
-            await until_disconnected(receive)
+            await until_disconnected(receive, tasks, response.probe)
             await response.lost()
             self._give_up()
             self._outcome = None

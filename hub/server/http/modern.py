@@ -38,6 +38,7 @@ from hub.server.http.auth.admission import Admission
 from hub.server.http.responses import ENDING, Field, PostResponse, answer_in, last_word
 from hub.server.modern import supported
 from hub.system.tasks import TaskStarter
+from hub.usage.fair_parts import FairParts, Owner
 from hub.values import Json, JsonObject
 
 _VERSION: Final = "mcp-protocol-version"
@@ -163,57 +164,51 @@ MAX_UNDERWAY: Final = 10_000
 """How many requests may be under way, as many as there may be sessions; more are refused."""
 
 
-class _Underway:
-    """The calls in flight. Equal ids do not matter: the clients know nothing of each other.
+class _Underway(Struct, eq=False):
+    """Registers the calls of one owner. Equal ids do not matter: they are of several clients.
 
     Each call has a response of its own; no other call waits for the client to read that.
     """
 
-    has_room = True
+    posts: ModernPosts
+    owner: Owner
 
-    def __init__(self) -> None:
-        self._calls: set[Cancellable] = set()
-
-    def __len__(self) -> int:
-        return len(self._calls)
-
-    def accepts(self, id_: RequestId) -> bool:
+    @property
+    def has_room(self) -> bool:
         return True
 
+    def accepts(self, id_: RequestId) -> bool:
+        return self.posts.parts.has_room(self.owner)
+
     def enter(self, id_: RequestId, underway: Cancellable) -> None:
-        self._calls.add(underway)
+        self.posts.calls.add(underway)
+        self.posts.parts.add(self.owner)
 
     def leave(self, id_: RequestId, underway: Cancellable) -> None:
-        self._calls.discard(underway)
-
-    def cancel(self) -> None:
-        for call in list(self._calls):
-            call.cancel()
+        if underway in self.posts.calls:
+            self.posts.calls.discard(underway)
+            self.posts.parts.give(self.owner)
 
 
 class ModernPosts:
     """The modern requests under way, `max_underway` at most; `is_ending` once the hub ends.
 
-    A plain call is in `underway` alone, any other request has one of the `connections`.
+    Each takes one of the `parts` of its owner. A plain call is in `calls` alone, any other request
+    has one of the `connections`.
     """
 
     def __init__(self, open_connection: ConnectionFactory, max_underway: int) -> None:
-        self.max_underway = max_underway
         self.open_connection = open_connection
-        self.underway = _Underway()
+        self.parts = FairParts(max_underway)
+        self.calls: set[Cancellable] = set()
         self.connections: set[ClientConnection] = set()
         self.is_ending = False
-
-    @property
-    def is_full(self) -> bool:
-        """Whether as many requests are under way as may be."""
-        return len(self.underway) + len(self.connections) >= self.max_underway
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is in progress, other than a `subscriptions/listen` stream."""
         listening = sum(connection.modern.is_listening for connection in self.connections)
-        return len(self.underway) + len(self.connections) > listening
+        return self.parts.taken > listening
 
     def end_listening(self, principals: Container[str] | None = None) -> None:
         """End the `subscriptions/listen` streams: all, or those of some principals."""
@@ -224,19 +219,24 @@ class ModernPosts:
     def end(self) -> None:
         """Give up the requests under way, because the hub ends."""
         self.is_ending = True
-        self.underway.cancel()
+        for call in list(self.calls):
+            call.cancel()
         for connection in list(self.connections):
             connection.end(ENDING)
 
 
 class ModernPost(Struct, eq=False):
-    """One modern request, the headers of its POST, and who sent it; implements `PostedRequest`."""
+    """One modern request, the headers of its POST, and who sent it; implements `PostedRequest`.
+
+    `owner`: whose part of the requests under way it takes.
+    """
 
     posts: ModernPosts
     admission: Admission
     request: Request
     fields: Sequence[Field]
     tasks: TaskStarter
+    owner: Owner
 
     def begin(self) -> None:
         """Do nothing: there is no session to count the request for."""
@@ -246,11 +246,9 @@ class ModernPost(Struct, eq=False):
 
     def pass_on(self, reply: ReplySink) -> Cancellable | None:
         posts, admission = self.posts, self.admission
-        if posts.is_full:
-            return None
         factory, headers = posts.open_connection.within(admission.profile), _pairs(self.fields)
         route = factory.route_for(admission.principal, self.request, headers)
-        dispatcher = factory.dispatcher(posts.underway, self.tasks)
+        dispatcher = factory.dispatcher(_Underway(posts, self.owner), self.tasks)
         return dispatcher.take(self.request, route, reply, admission.granted)
 
     def response(self, send: Send) -> PostResponse:
@@ -258,26 +256,27 @@ class ModernPost(Struct, eq=False):
 
     async def converse(self, receive: Receive, response: PostResponse) -> None:
         posts, request, admission = self.posts, self.request, self.admission
-        if posts.is_full:
-            said = f"{posts.max_underway} requests are in progress; try again later"
+        if not posts.parts.has_room(self.owner):
+            said = f"{posts.parts.of(self.owner)} requests are in progress; try again later"
             refused = Failure(request.id, {"code": INTERNAL_ERROR, "message": said})
             await response.finish(refused, status=503)
             return
-        async with anyio.create_task_group() as tasks:
-            factory = posts.open_connection.within(admission.profile)
-            connection = factory(response, tasks, admission.principal)
-            connection.modern.headers = RequestHeaders(self.fields).pairs
-            tasks.start_soon(admission.when_expired, connection.modern.end_listening)
-            posts.connections.add(connection)
-            try:
-                scopes = admission.scopes
-                await answer_in(
-                    connection, request, receive, response, status_of=status_of, scopes=scopes
-                )
-            finally:
-                posts.connections.discard(connection)
-                connection.close()
-            tasks.cancel_scope.cancel()
+        with posts.parts.held(self.owner):
+            async with anyio.create_task_group() as tasks:
+                factory = posts.open_connection.within(admission.profile)
+                connection = factory(response, tasks, admission.principal)
+                connection.modern.headers = RequestHeaders(self.fields).pairs
+                tasks.start_soon(admission.when_expired, connection.modern.end_listening)
+                posts.connections.add(connection)
+                try:
+                    scopes = admission.scopes
+                    await answer_in(
+                        connection, request, receive, response, status_of=status_of, scopes=scopes
+                    )
+                finally:
+                    posts.connections.discard(connection)
+                    connection.close()
+                tasks.cancel_scope.cancel()
 
     def last_word(self) -> Failure | None:
         return last_word(self.request, ENDING) if self.posts.is_ending else None

@@ -23,9 +23,10 @@ from hub.protocol.constants import HANDSHAKE_VERSIONS
 from hub.server.http.access import BLANKS, AccessCheck, ProxiedTo, Refusal, RequestHeaders
 from hub.server.http.auth.admission import Admission, Unverified
 from hub.server.http.bounds.failed_logins import FailedLogins
-from hub.server.http.bounds.forwarded import Proxies
+from hub.server.http.bounds.forwarded import Proxies, network_of
 from hub.server.http.modern import RoutingHeaders, routing_headers_of
 from hub.server.http.responses import Field
+from hub.usage.fair_parts import Owner
 
 KEPT: Final = 1024
 """How many results are cached; at this number all are forgotten."""
@@ -41,16 +42,26 @@ NO_PROFILE: Final = Refusal(403, "No profile of this hub is for you; its operato
 
 
 class CheckedHeaders(Struct, frozen=True):
-    """What the checked headers of a POST say, and whose it is; the POST may be read."""
+    """What the checked headers of a POST say, and whose it is; the POST may be read.
+
+    `client` is the address that a trusted proxy tells; None: that of the connection counts.
+    """
 
     admission: Admission
     told: RoutingHeaders
     prefers_stream: bool
+    client: str | None = None
 
     @classmethod
-    def by(cls, headers: RequestHeaders, admission: Admission) -> CheckedHeaders:
+    def by(
+        cls, headers: RequestHeaders, admission: Admission, client: str | None = None
+    ) -> CheckedHeaders:
         """Return what these headers say; their request was let in."""
-        return cls(admission, routing_headers_of(headers), headers.prefers_stream)
+        return cls(admission, routing_headers_of(headers), headers.prefers_stream, client)
+
+    def owner_at(self, peer: str) -> Owner:
+        """Return whose part of what all clients share a request from this address takes."""
+        return self.admission.owner_at(self.client or network_of(peer))
 
     def is_legacy(self, message: Message) -> bool:
         """Return whether a message with these headers belongs to a legacy session."""
@@ -62,12 +73,14 @@ class CheckedHeaders(Struct, frozen=True):
 class RequestHead(Struct, eq=False):
     """The head of one POST that may be read; `session` is the session id in it.
 
-    `since`: what was to be checked then (`AccessCheck.changes`).
+    `owner`: whose it is where all clients share something. `since`: what was to be checked then
+    (`AccessCheck.changes`).
     """
 
     checked: CheckedHeaders
     session: str | None
     fields: list[Field]
+    owner: Owner
     since: tuple[int, int]
 
     def __repr__(self) -> str:
@@ -215,8 +228,8 @@ class HeaderChecks:
         if scope["method"] != "POST":
             return None
         fields: list[Field] = scope["headers"]
-        is_proxied = self._proxies.includes(_peer(scope) or "")
-        key: list[object] = [scope["path"], is_proxied]
+        peer = _peer(scope) or ""
+        key: list[object] = [scope["path"], peer if self._proxies.includes(peer) else None]
         length = session = None
         for field in fields:
             if field[0] == b"content-length":
@@ -230,7 +243,9 @@ class HeaderChecks:
         if length is None or int(length) > MAX_MESSAGE_BYTES:
             return None
         checked = self._settled(scope, tuple(key))
-        return None if checked is None else RequestHead(checked, session, fields, self._kept_since)
+        if checked is None:
+            return None
+        return RequestHead(checked, session, fields, checked.owner_at(peer), self._kept_since)
 
     def still_counts(self, head: RequestHead) -> bool:
         """Return whether a request may be served by its head: its body may have come much later."""
@@ -252,7 +267,8 @@ class HeaderChecks:
             return None
         if self._gatekeeper.shared_with(headers) is not None:
             return None  # the response needs CORS headers for that page
-        found = CheckedHeaders.by(headers, admitted)
+        client = self.client(scope, headers) if key[1] is not None else None
+        found = CheckedHeaders.by(headers, admitted, client)
         if sum(len(name) + len(value) for name, value in scope["headers"]) <= MAX_KEPT_BYTES:
             if len(self._kept) >= KEPT:
                 self._kept.clear()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final, TypeAlias
 
 import anyio
+from anyio.abc import TaskGroup
 from starlette.types import Message as AsgiMessage
 from starlette.types import Receive, Send
 
@@ -20,6 +21,7 @@ from hub.server.connection import ClientConnection
 from hub.server.http.access import Refusal, RequestHeaders
 from hub.server.http.auth.admission import GrantedScopes
 from hub.server.http.bounds.bodies import RETRY_AFTER, BodyLoad, BodyPieces
+from hub.server.http.bounds.connections import SENDS_NO_MORE
 from hub.usage.principals import ClientUsage, OverLimit
 from hub.values import Json, JsonObject
 
@@ -123,6 +125,10 @@ class PostResponse:
         """Send a comment, to show that the request is still being worked on."""
         await self._stream(PING)
 
+    async def probe(self) -> None:
+        """Send a comment, to see whether the client is still there."""
+        await self._stream(PING)
+
     async def _stream(self, chunk: bytes) -> None:
         async with self._turn:
             if self._over:
@@ -199,10 +205,29 @@ class PostResponse:
         await self._send({"type": "http.response.body", "body": last, "more_body": False})
 
 
-async def until_disconnected(receive: Receive) -> None:
-    """Return when the client has closed its connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
+PROBED_AFTER: Final = (0.05, 0.1, 1.0)
+"""Seconds before each comment to a client that may have gone: the first is refused, as the next
+shows."""
+
+
+async def until_disconnected(
+    receive: Receive, tasks: TaskGroup, ping: Callable[[], Awaitable[None]]
+) -> None:
+    """Return when the client has gone.
+
+    A client that sends no more may still wait for its answer. `ping` sends it something, soon and
+    more than once, in one of the `tasks`: a client that has gone refuses that.
+    """
+    while (kind := (await receive())["type"]) != "http.disconnect":
+        if kind == SENDS_NO_MORE:
+            tasks.start_soon(_probe, ping)
+
+
+async def _probe(ping: Callable[[], Awaitable[None]]) -> None:
+    with suppress(GoneError):
+        for seconds in PROBED_AFTER:
+            await anyio.sleep(seconds)
+            await ping()
 
 
 ENDING: Final = "the hub is ending"
@@ -274,7 +299,7 @@ async def answer_in(  # noqa: PLR0913 - all that the answer depends on
         return
 
     async def watch() -> None:
-        await until_disconnected(receive)
+        await until_disconnected(receive, tasks, response.probe)
         await response.lost()
         asked.scope.cancel()
 

@@ -52,7 +52,7 @@ class DirectHttp(BoundedHttp):
         if waiting is not self._connections.idle or self.has_unparsed:
             return False
         body = repeated.body_in(data)
-        self._load.owner = repeated.head.checked.admission.principal
+        self._load.owner = repeated.head.owner
         if body is None or not self._load.add(len(body)):
             self._load.release()
             return False
@@ -70,9 +70,8 @@ class DirectHttp(BoundedHttp):
         if self._head is None:
             self.serve(cycle, app)
             return
-        self._load.owner = self._head.checked.admission.principal
-        if not self._is_proven:
-            self.prove()
+        self._load.owner = self._head.owner
+        self.prove(self._head.owner)
 
     def _is_whole(self, cycle: RequestResponseCycle) -> bool:
         """Return whether a request's whole body is still to come, and the connection stays open."""
@@ -147,6 +146,12 @@ class DirectHttp(BoundedHttp):
     def evict(self) -> None:
         super().evict()
         self._let_go()
+
+    def eof_received(self) -> bool:
+        is_kept = super().eof_received()
+        if is_kept and self.call is not None:
+            self.call.watch()
+        return is_kept
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)

@@ -1082,7 +1082,7 @@ async def test_a_modern_client_listens_on_a_stream_until_it_leaves() -> None:
 
 async def test_so_many_modern_requests_are_under_way_and_no_more() -> None:
     child = FakeChild(ECHO)
-    async with web(child, limits=HttpLimits(underway=2)) as site:
+    async with web(child, limits=HttpLimits(underway=4)) as site:  # half of it of one owner
         await site.modern(echo(), mcp_name="echo")
         child.answers["tools/call"] = SILENT
         stream, call = begin_listening(site), begin_calling(site)

@@ -72,9 +72,9 @@ class ModernSite:
         self.posts = ModernPosts(Ways(at), max_underway)
         self.taken: list[bool] = []
 
-    def post(self, request: Request = CALL) -> Connection:
+    def post(self, request: Request = CALL, owner: str = "alice") -> Connection:
         connection = Connection()
-        post = ModernPost(self.posts, Admission("alice"), request, [], self.at.tasks)
+        post = ModernPost(self.posts, Admission("alice"), request, [], self.at.tasks, owner)
         call = PlainCall(post, Deadlines(PATIENCE), response=post.response(connection.send))
         self.taken.append(call.begin())
         if self.taken[-1]:
@@ -146,7 +146,7 @@ async def test_so_many_calls_are_under_way_and_no_more() -> None:
     async with rig({"files": remote()}, {"files": fake}) as at:
         await first(at)
         fake.answers["tools/call"] = SILENT
-        site = ModernSite(at, max_underway=1)
+        site = ModernSite(at, max_underway=2)
         connections = [site.post(), site.post()]
         assert site.taken == [True, False]
         asked = await fake.link.request("tools/call", nth=2)
@@ -154,6 +154,17 @@ async def test_so_many_calls_are_under_way_and_no_more() -> None:
         await connections[0].over()
         site.post()
         assert site.taken == [True, False, True]
+
+
+async def test_an_owner_leaves_room_for_the_calls_of_others() -> None:
+    fake = FakeChild(ECHO)
+    async with rig({"files": remote()}, {"files": fake}) as at:
+        await first(at)
+        fake.answers["tools/call"] = SILENT
+        site = ModernSite(at, max_underway=8)
+        for owner in ("alice", "alice", "alice", "alice", "alice", "ben", "ben", "ben"):
+            site.post(owner=owner)
+        assert site.taken == [True] * 4 + [False] + [True] * 2 + [False]
 
 
 async def test_the_end_of_the_hub_gives_calls_up() -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -128,4 +130,5 @@ async def test_disconnecting_is_noticed_after_the_rest_of_the_body() -> None:
     connection = Connection(b"1", b"2")
     connection.disconnect()
     with anyio.fail_after(20):
-        await until_disconnected(connection.receive)
+        async with anyio.create_task_group() as tasks:
+            await until_disconnected(connection.receive, tasks, partial(anyio.sleep, 0))

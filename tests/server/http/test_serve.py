@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import httpx2
@@ -23,10 +24,11 @@ from hub.server.http.bounds.connections import KEEP_ALIVE
 from hub.server.http.legacy.event_streams import HANG_UP
 from hub.server.http.serve import LAST_ANSWERS, serve_http
 from hub.system.shutdown import ended_by_signals
-from hub.values import Json
-from tests.kit.fakes import ECHO, SILENT, FakeChild
+from hub.values import Json, JsonObject
+from tests.kit.fakes import ECHO, SILENT, FakeChild, FakeLink
 from tests.kit.loops import all_tasks_blocked
 from tests.kit.scripted import scripted
+from tests.server.http.test_app import MODERN_CALL, enveloped
 
 pytestmark = pytest.mark.live
 
@@ -50,8 +52,8 @@ class UvicornSite:
             self.url, content=json.dumps(message), headers={**HEADERS, **named}
         )
 
-    async def session(self) -> str:
-        answer = await self.post("initialize", protocolVersion="2025-11-25", capabilities={})
+    async def session(self, revision: str = "2025-11-25") -> str:
+        answer = await self.post("initialize", protocolVersion=revision, capabilities={})
         return answer.headers["mcp-session-id"]
 
     async def until_ended(self) -> None:
@@ -172,25 +174,72 @@ async def test_a_second_signal_waits_for_nothing() -> None:
         await site.until_ended()
 
 
-async def test_a_client_that_shuts_its_side_down_has_gone() -> None:
-    child = FakeChild(ECHO, answers={"tools/call": SILENT})
+@asynccontextmanager
+async def calling(
+    site: UvicornSite, child: FakeChild, key: str, **more: str
+) -> AsyncGenerator[tuple[SocketStream, FakeLink, Any]]:
+    """Make a call over a connection of its own; yields what asks the child, too."""
+    params: JsonObject = {"name": "echo", "arguments": {"text": "hi"}}
+    message: JsonObject = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
+    body = json.dumps(enveloped(message) if "mcp_method" in more else message)
+    named = {"mcp-session-id": key} if key else {}
+    fields = {"host": "127.0.0.1", **HEADERS, **named, "content-length": str(len(body))}
+    fields |= {name.replace("_", "-"): value for name, value in more.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+    before = len(child.link.requests("tools/call")) if child.links else 0
+    async with await anyio.connect_tcp(*site.address) as stream:
+        await stream.send(f"POST /mcp HTTP/1.1\r\n{head}\r\n{body}".encode())
+        link = await child.connected()
+        asked = await link.request("tools/call", nth=before + 1)
+        yield stream, link, asked["id"]
+
+
+async def until_ended(stream: SocketStream) -> bytes:
+    """Return all that comes before the hub closes the connection."""
+    return b"".join([part async for part in stream])
+
+
+WAYS = [{}, {"accept": "text/event-stream, application/json"}, MODERN_CALL]
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("more", WAYS)
+async def test_a_client_that_sends_no_more_gets_its_answer(
+    more: dict[str, str], *, is_known: bool
+) -> None:
+    child = FakeChild(ECHO)
     async with served(child) as site:
-        key = await site.session()
-        params = {"name": "echo", "arguments": {"text": "hi"}}
-        body = json.dumps({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params})
-        async with await anyio.connect_tcp(*site.address) as stream:
-            head = (
-                f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nmcp-session-id: {key}\r\n"
-                "content-type: application/json\r\naccept: application/json, text/event-stream\r\n"
-                f"content-length: {len(body)}\r\n\r\n"
-            )
-            await stream.send(f"{head}{body}".encode())
-            link = await child.connected()
-            await link.request("tools/call")
+        key = "" if "mcp_method" in more else await site.session()
+        if is_known:
+            async with calling(site, child, key, **more) as (stream, *_):
+                assert b" 200 OK" in await stream.receive()
+        child.answers["tools/call"] = SILENT
+        async with calling(site, child, key, **more) as (stream, link, id_):
             await stream.send_eof()
+            got = b""
+            while b": ping" not in got:
+                got += await stream.receive()
+            link.answer(id_, {"content": []})
+            got += await until_ended(stream)
+            assert b'"id":5,"result":{' in got
+            assert link.requests("notifications/cancelled") == []
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+@pytest.mark.parametrize("more", WAYS)
+async def test_the_call_of_a_client_that_has_gone_is_cancelled(
+    more: dict[str, str], *, is_known: bool
+) -> None:
+    child = FakeChild(ECHO)
+    async with served(child) as site:
+        key = "" if "mcp_method" in more else await site.session(revision="2025-06-18")
+        if is_known:
+            async with calling(site, child, key, **more) as (stream, *_):
+                assert b" 200 OK" in await stream.receive()
+        child.answers["tools/call"] = SILENT
+        async with calling(site, child, key, **more) as (stream, link, _):
+            await stream.aclose()
             await link.request("notifications/cancelled")
-            with pytest.raises(anyio.EndOfStream):
-                await stream.receive()
 
 
 async def large_answer(site: UvicornSite) -> SocketStream:

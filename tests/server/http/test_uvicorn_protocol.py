@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -52,6 +53,7 @@ META: JsonObject = {
     CLIENT_CAPABILITIES_META: {},
 }
 AUTHORIZED = {"authorization": f"Bearer {TOKEN}"}
+LARGE_BODY = 9000
 
 
 class Client:
@@ -62,6 +64,7 @@ class Client:
         self.server = server
         self.stream = stream
         self.key = ""
+        self.address = ("", 0)
         self.idle = Idle()
         self._got = b""
 
@@ -121,6 +124,7 @@ async def connected(
     child: FakeChild | None = None,
     token: str | None = None,
     accepting: Callable[[FastCallAcceptor], Any] = lambda acceptor: acceptor,
+    bodies: int = MOST,
 ) -> AsyncGenerator[Client]:
     """Serve on a socket; a first call has been made."""
     child = child or FakeChild(ECHO)
@@ -129,7 +133,9 @@ async def connected(
     with anyio.fail_after(20):
         async with (
             # No call takes its time, however busy the machine is.
-            web(child, tokens=BearerTokens(token), limits=HttpLimits(patience=60)) as site,
+            web(
+                child, tokens=BearerTokens(token), limits=HttpLimits(patience=60, bodies=bodies)
+            ) as site,
             anyio.create_task_group() as tasks,
         ):
             idle = Idle()
@@ -153,7 +159,7 @@ async def connected(
             try:
                 async with await anyio.connect_tcp(*listener.getsockname()[:2]) as stream:
                     client = Client(site, server, stream)
-                    client.idle = idle
+                    client.idle, client.address = idle, listener.getsockname()
                     more = AUTHORIZED if token else {}
                     await client.post(initialize(), **more)
                     await client.post(told(), **more)
@@ -165,10 +171,32 @@ async def connected(
                 server.should_exit = True
 
 
-@pytest.mark.parametrize("owner", [UNNAMED, "ben"])
+@pytest.mark.skipif(sys.platform != "linux", reason="has only one loopback address")
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.2"])
+@pytest.mark.parametrize("token", [None, TOKEN])
 @pytest.mark.parametrize("repeated", [False, True])
-async def test_a_principal_that_holds_half_of_the_room_for_bodies_gets_no_more(
-    owner: str, *, repeated: bool
+async def test_one_address_leaves_room_for_the_bodies_of_others(
+    address: str, token: str | None, *, repeated: bool
+) -> None:
+    more = AUTHORIZED if token else {}
+    async with connected(token=token, bodies=16 * LARGE_BODY) as client:
+        if repeated:
+            await client.call(2, **more)
+        whole = client.bytes_of(echo(3, {"padding": "x" * LARGE_BODY}), **more)
+        held = [await anyio.connect_tcp(*client.address, local_host=address) for _ in range(20)]
+        for one in held:
+            await one.send(whole[:-1])
+            await all_tasks_blocked()
+        status, _ = await client.post(echo(4, {"padding": "x" * LARGE_BODY}), **more)
+        assert status == (503 if address == "127.0.0.1" else 200)
+        for one in held:
+            await one.aclose()
+
+
+@pytest.mark.parametrize("owner", [(UNNAMED, "127.0.0.1"), ("ben", "")])
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_who_holds_half_of_the_room_for_bodies_gets_no_more(
+    owner: tuple[str, str], *, repeated: bool
 ) -> None:
     async with connected(token=TOKEN) as client:
         if repeated:
@@ -176,7 +204,7 @@ async def test_a_principal_that_holds_half_of_the_room_for_bodies_gets_no_more(
         held = client.site.app.bodies.load(owner)
         assert held.add(MOST // 2)
         status, _ = await client.post(echo(3, {"padding": "x" * 9000}), **AUTHORIZED)
-        assert status == (503 if owner == UNNAMED else 200)
+        assert status == (200 if owner[0] == "ben" else 503)
 
 
 class Idle(Deadlines):

@@ -15,7 +15,7 @@ import anyio
 from msgspec import Struct, field
 
 from hub.protocol.http_headers import origin_in
-from hub.values import Json, JsonObject, identity_of
+from hub.values import LOCAL, UNNAMED, Json, JsonObject, identity_of
 
 
 class GrantedScopes(Struct, frozen=True):
@@ -51,6 +51,13 @@ class Admission(Struct, frozen=True):
     def identity(self) -> str:
         """The key of what belongs to the client: nobody else gets it."""
         return identity_of(self.principal, self.profile)
+
+    def owner_at(self, address: str) -> tuple[str, str]:
+        """Return whose part of what all clients share its requests take: its principal's.
+
+        Where clients without a name share a principal, the address says whose.
+        """
+        return self.principal, address if self.principal in {LOCAL, UNNAMED} else ""
 
     def counts_at(self, clock: Callable[[], float]) -> bool:
         """Return whether its token need not be looked at again yet."""

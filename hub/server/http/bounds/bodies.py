@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio  # noqa: TID251 - a timer without a task
 import gc
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
@@ -20,7 +19,7 @@ from hub.jsonrpc.messages import Message
 from hub.jsonrpc.parsing import parse_client
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, TimeBudget
 from hub.system.this_process import give_back
-from hub.values import LOCAL
+from hub.usage.fair_parts import FairParts, Owner
 
 MOST: Final = 256 * 1024 * 1024
 """Bytes that the bodies of all requests under way may have together."""
@@ -66,9 +65,9 @@ class BodyPieces:
 
 
 class BodyLoad:
-    """Counts the bytes of a body of this principal (`owner`) until its request is answered."""
+    """Counts the bytes of a body of this `owner` until its request is answered."""
 
-    def __init__(self, bodies: BodyLimit, owner: str) -> None:
+    def __init__(self, bodies: BodyLimit, owner: Owner) -> None:
         self._bodies = bodies
         self.owner = owner
         self.size = 0
@@ -93,9 +92,9 @@ class BodyLoad:
 
 
 class BodyLimit:
-    """Limits the bytes of the bodies of one endpoint's requests: a principal may have half of them.
+    """Limits the bytes of the bodies of one endpoint's requests; each owner has a fair part.
 
-    `make_room` gives up a body that comes too slowly, if there is one.
+    `make_room` gives up a body that comes too slowly, of one of the owners that it is asked about.
     `give_back` returns free memory to the system.
     """
 
@@ -104,38 +103,38 @@ class BodyLimit:
         most: int = MOST,
         give_back: Callable[[], object] = give_back,
     ) -> None:
-        self._most = most
         self._give_back = give_back
-        self.make_room: Callable[[], object] = lambda: None
+        self.make_room: Callable[[Callable[[Owner], bool]], object] = lambda _: None
         self._peak = 0
         self._is_timed = False
         self._given_back = 0.0
-        self.held = 0
-        self._held_by: Counter[str] = Counter()
+        self._parts = FairParts(most)
 
-    def load(self, owner: str = LOCAL) -> BodyLoad:
+    @property
+    def held(self) -> int:
+        """The bytes of all bodies."""
+        return self._parts.taken
+
+    def load(self, owner: Owner = None) -> BodyLoad:
         """Return a new count for the body of one request."""
         return BodyLoad(self, owner)
 
-    def take(self, size: int, owner: str) -> bool:
-        """Count `size` bytes if there is room for them, and return whether there is."""
-        if owner != LOCAL and self._held_by[owner] + size > self._most // 2:
+    def take(self, size: int, owner: Owner) -> bool:
+        """Count `size` bytes if there is room for them, and return whether there is.
+
+        Without room a slow body gives way: one of the same owner, or of one that has more.
+        """
+        parts = self._parts
+        if not parts.has_room(owner, size):
+            self.make_room(lambda one: one == owner or parts.of(one) > parts.of(owner))
+        if not parts.take(owner, size):
             return False
-        if self.held + size > self._most:
-            self.make_room()
-        if self.held + size > self._most:
-            return False
-        self.held += size
-        self._held_by[owner] += size
         self._peak = max(self._peak, self.held)
         return True
 
-    def give(self, size: int, owner: str) -> None:
+    def give(self, size: int, owner: Owner) -> None:
         """Free `size` bytes; at half of the peak, memory goes back to the system soon."""
-        self.held -= size
-        self._held_by[owner] -= size
-        if not self._held_by[owner]:
-            del self._held_by[owner]
+        self._parts.give(owner, size)
         if self._peak >= MUCH and self.held <= self._peak // 2 and not self._is_timed:
             self._is_timed = True
             loop = asyncio.get_running_loop()

@@ -10,7 +10,6 @@ import logging
 import time
 from typing import Any, Final
 
-from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hub.jsonrpc.deadlines import Deadlines
@@ -18,8 +17,9 @@ from hub.jsonrpc.lines import end_of_lines
 from hub.jsonrpc.peer_conduct import BURST_OF_ALL, SHARE_OF_ALL, LoopShare, TimeBudget
 from hub.server.http.bounds.connections import CONNECTION, Connections, UnreadResponse
 from hub.server.http.bounds.forwarded import UNKNOWN, network_of
-from hub.server.http.bounds.plain_http import PlainHttp, RefusedHeadError, refusing
+from hub.server.http.bounds.plain_http import HttpFlow, PlainHttp, RefusedHeadError, refusing
 from hub.system.this_process import unsent
+from hub.usage.fair_parts import Owner
 
 MAX_HEAD: Final = 64 * 1024
 """Bytes that may arrive that belong to no body: the head of a request, its trailers."""
@@ -36,18 +36,6 @@ _BETWEEN: Final = len(": \r\n")
 _LATE: Final = "The request took too long."
 _CODING: Final = "The hub reads no Transfer-Encoding but chunked."
 _NO_ROOM: Final = "Too many requests are in progress; try again."
-
-
-class _Flow(FlowControl):
-    """Flow control of a connection that is not read while data of it waits, or a whole response."""
-
-    def __init__(self, transport: Any, connection: BoundedHttp) -> None:
-        super().__init__(transport)
-        self._connection = connection
-
-    def resume_reading(self) -> None:
-        if not (self._connection.has_unparsed or self._connection.is_unread):
-            super().resume_reading()
 
 
 class BoundedHttp(PlainHttp):
@@ -67,8 +55,6 @@ class BoundedHttp(PlainHttp):
     _served: RequestResponseCycle | None = None
     is_refused = False
     """Whether something came that is no request: nothing behind it is read."""
-    is_unread = False
-    """Whether a whole response waits for the client: its next request is not begun until then."""
 
     def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -84,20 +70,22 @@ class BoundedHttp(PlainHttp):
         self._is_due = False
         self._pace: LoopShare | None = None
         self.address = UNKNOWN
+        self.owner: Owner = UNKNOWN
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.flow = _Flow(transport, self)
+        self.flow = HttpFlow(transport, self)
         # The application calls `prove` on the connection when it lets the client in.
         self.app_state = dict[str, Any]({CONNECTION: self})
-        self.address = network_of(self.client[0] if self.client is not None else "")
+        self.owner = self.address = network_of(self.client[0] if self.client is not None else "")
         if self._connections.add(self):
             self._wait(self._connections.line)
         else:
             self._refuse(503, _NO_ROOM)
 
-    def prove(self) -> None:
-        """Mark the client as one that may use the hub."""
+    def prove(self, owner: Owner) -> None:
+        """Mark the client as one that may use the hub; `owner` sends the request on it now."""
+        self.owner = owner
         if not self._is_proven:
             self._is_proven = True
             self._connections.prove(self)
@@ -253,6 +241,8 @@ class BoundedHttp(PlainHttp):
         if self.is_unread:
             self.flow.pause_reading()
             return
+        if self.sends_no_more and not (self.pipeline or self._unparsed):
+            self.transport.close()
         if self.pipeline or self.transport.is_closing():
             super().on_response_complete()
             if self.transport.is_closing():
@@ -282,9 +272,12 @@ class BoundedHttp(PlainHttp):
             if self.is_unread:
                 self.on_response_complete()
 
-    def eof_received(self) -> None:
-        super().eof_received()
-        self._has_to_read()
+    def eof_received(self) -> bool:
+        if not super().eof_received():
+            self._has_to_read()
+        elif self._served is not None:
+            self._served.message_event.set()
+        return self.sends_no_more
 
     def _has_to_read(self) -> None:
         """Start the deadline for the client to read what was written so far."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio  # noqa: TID251 - a timer without a task
 from collections import Counter
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Final, Protocol, cast
 
@@ -18,6 +19,7 @@ from msgspec import Struct
 
 from hub.jsonrpc.deadlines import Deadlines
 from hub.server.http.bounds.forwarded import Proxies
+from hub.usage.fair_parts import Owner
 
 KEEP_ALIVE: Final = 75.0
 """Seconds that a connection stays open without a request.
@@ -28,6 +30,8 @@ proxies for 60.
 """
 CONNECTION: Final = "connection"
 """The key of a request's `state` that holds its connection."""
+SENDS_NO_MORE: Final = "hub.sends_no_more"
+"""The type of the message that tells an application that its client has shut down its side."""
 MOST: Final = 20_000
 """How many connections there may be, however many files may be open."""
 MOST_FILES: Final = MOST * 3 // 2
@@ -84,6 +88,11 @@ class OpenConnection(Protocol):
     @property
     def address(self) -> str:
         """The address that it comes from."""
+        ...
+
+    @property
+    def owner(self) -> Owner:
+        """Whose the request on it is, as far as parts of memory are concerned."""
         ...
 
     def is_slow(self, patience: float, rate: float) -> bool:
@@ -231,10 +240,14 @@ class Connections:
             self.log.note("connection closed: its client does not read", most.address)
             most.evict()
 
-    def drop_slow_body(self) -> bool:
-        """Close a connection whose body comes too slowly; return whether there was one."""
+    def drop_slow_body(self, gives_way: Callable[[Owner], bool]) -> bool:
+        """Close a connection whose body comes too slowly, if its owner gives way.
+
+        Return whether there was one.
+        """
         bodies = cast("list[OpenConnection]", self.body.first(_LOOKED_AT))
-        slow = next((one for one in bodies if one.is_slow(_PATIENCE, SLOW)), None)
+        among = (one for one in bodies if one.is_slow(_PATIENCE, SLOW))
+        slow = next((one for one in among if gives_way(one.owner)), None)
         if slow is not None:
             self.log.note("connection closed: its body comes too slowly", slow.address)
             slow.evict()

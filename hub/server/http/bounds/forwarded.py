@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Final, TypeAlias
 
@@ -22,6 +23,8 @@ _PROXIES: Final = 16
 """How many entries of a header are read, from the right: there are fewer proxies in a row."""
 _LONGEST: Final = 2048
 """How many characters of a header are read, from the right."""
+_KEPT: Final = 1024
+"""How many addresses are cached: each request counts for one."""
 _PART: Final = r"""(?:^|;)\s*%s\s*=\s*("[^"]*"|[^;\s]*)"""
 _FOR: Final = re.compile(_PART % "for", re.IGNORECASE)
 _HOST: Final = re.compile(_PART % "host", re.IGNORECASE)
@@ -88,6 +91,7 @@ class Proxies:
         return address is not None and any(address in network for network in self._networks)
 
 
+@lru_cache(_KEPT)
 def network_of(address: str) -> str:
     """Return what an address counts as: itself, or the network of an IPv6 address."""
     return _shown(_parsed(address))

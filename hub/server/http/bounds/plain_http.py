@@ -8,12 +8,14 @@ chunked body as if they were headers.
 from __future__ import annotations
 
 import asyncio  # noqa: TID251 - uvicorn's requests have an event of asyncio's
-from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 import httptools
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from hub.server.http.bounds.connections import SENDS_NO_MORE
 
 _TLS: Final = b"\x16\x03"
 """How a TLS connection begins."""
@@ -23,23 +25,6 @@ _TEXT: Final = (b"content-type", b"text/plain; charset=utf-8")
 
 class RefusedHeadError(Exception):
     """The head of a request was refused; raising this ends the parser's work."""
-
-
-async def _completed(
-    app: Any, cycle: RequestResponseCycle, scope: Any, receive: Any, send: Any
-) -> None:
-    """Serve a request; complete a stream whose client reads too slowly to be waited for."""
-    is_old = scope["http_version"] == "1.0"
-    cycle.waiting_for_100_continue &= not is_old
-    await app(scope, receive, _unchunked(cycle, send) if is_old else send)
-    if (
-        (cycle.chunked_encoding or is_old)
-        and cycle.response_started
-        and not cycle.response_complete
-    ):
-        cycle.keep_alive = False
-        cycle.flow.resume_writing()  # for the few bytes that say that this is all
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 def _unchunked(cycle: RequestResponseCycle, send: Any) -> Any:
@@ -53,16 +38,35 @@ def _unchunked(cycle: RequestResponseCycle, send: Any) -> Any:
     return sent
 
 
+class HttpFlow(FlowControl):
+    """Flow control of a connection that is not read while data of it waits, or a whole response."""
+
+    def __init__(self, transport: Any, connection: PlainHttp) -> None:
+        super().__init__(transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        if not (self._connection.has_unparsed or self._connection.is_unread):
+            super().resume_reading()
+
+
 class PlainHttp(HttpToolsProtocol):
     """One HTTP connection. Upgrades are declined: such a request is served as any other.
 
     Fields behind a body (trailers) are dropped, as no check has seen them (RFC 9110, 6.5.1).
     CONNECT is refused. `_in_body`: the head of a request was read, and its end was not.
+    `sends_no_more`: the client has shut down its side of the connection (RFC 9112, 9.6). It may
+    wait for answers, or have gone: that shows only once something is sent to it.
     """
 
     parser: Any
     headers: Any
+    cycle: Any
     _in_body = False
+    sends_no_more = False
+    has_unparsed: Any = False
+    is_unread = False
+    """Whether a whole response waits for the client: its next request is not begun until then."""
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -104,8 +108,45 @@ class PlainHttp(HttpToolsProtocol):
         cycle.message_event.set()
         return cycle
 
+    def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride] - asyncio asks for it
+        """Keep the connection if a whole request has no answer yet; return whether it is kept."""
+        cycle = self.cycle
+        is_answering = cycle is not None and not (cycle.response_complete or self._in_body)
+        self.sends_no_more = bool(is_answering or self.pipeline or self.has_unparsed)
+        return self.sends_no_more
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        super()._start_asgi_task(cycle, partial(_completed, app, cycle))
+        async def served(scope: Any, receive: Any, send: Any) -> None:
+            """Serve a request; complete a stream whose client reads too slowly to be waited for."""
+            is_old = scope["http_version"] == "1.0"
+            cycle.waiting_for_100_continue &= not is_old
+            received = self._telling(cycle, receive)
+            await app(scope, received, _unchunked(cycle, send) if is_old else send)
+            if (
+                (cycle.chunked_encoding or is_old)
+                and cycle.response_started
+                and not cycle.response_complete
+            ):
+                cycle.keep_alive = False
+                cycle.flow.resume_writing()  # for the few bytes that say that this is all
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+        super()._start_asgi_task(cycle, served)
+
+    def _telling(self, cycle: RequestResponseCycle, receive: Any) -> Any:
+        """Return a `receive` that tells once, behind the body, that the client sends no more."""
+        is_read = is_told = False
+
+        async def received() -> Any:
+            nonlocal is_read, is_told
+            if is_read and self.sends_no_more and not (is_told or cycle.disconnected):
+                is_told = True
+                return {"type": SENDS_NO_MORE}
+            message = await receive()
+            is_read = not message.get("more_body", False)
+            return message
+
+        return received
 
     def on_headers_complete(self) -> None:
         if self.parser.should_upgrade():

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import anyio
+from anyio.abc import TaskGroup
 from starlette.types import Receive, Send
 
 from hub.jsonrpc.errors import GoneError
@@ -74,7 +75,11 @@ class StreamConnection:
             with anyio.move_on_after(PING_EVERY):
                 await self.ended.wait()
                 return
-            await self.write(PING)
+            await self.ping()
+
+    async def ping(self) -> None:
+        """Send a comment."""
+        await self.write(PING)
 
 
 class EventStream:
@@ -227,7 +232,7 @@ class EventStream:
         """
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch, carrier, receive)
+                tasks.start_soon(self._watch, carrier, receive, tasks)
                 with anyio.move_on_after(at_most):
                     await carrier.keep_alive()
                 tasks.cancel_scope.cancel()
@@ -235,8 +240,8 @@ class EventStream:
             self.release(carrier)
         await carrier.hang_up()
 
-    async def _watch(self, carrier: StreamConnection, receive: Receive) -> None:
-        await until_disconnected(receive)
+    async def _watch(self, carrier: StreamConnection, receive: Receive, tasks: TaskGroup) -> None:
+        await until_disconnected(receive, tasks, carrier.ping)
         carrier.gone = True
         self.release(carrier)
 

@@ -148,6 +148,10 @@ class ResumableResponse(PostResponse):
         if stream.carrier is self._carrier:
             await stream.comment()
 
+    async def probe(self) -> None:
+        """Send a comment; a response without events gets none by this, and is not resumed later."""
+        await (super().probe() if self._events is None else self.ping())
+
     async def tend(self) -> None:
         """Send comments until the answer, or end the response early for the client to come back."""
         if self._streams.held_for is None:

@@ -29,6 +29,7 @@ from hub.server.http.legacy.http_session import HttpSession, ResumableStreams, S
 from hub.server.http.responses import ENDING, PostResponse, answer_in, refuse_for_now, respond
 from hub.sessions.client import Client
 from hub.system.tasks import TaskStarter
+from hub.usage.fair_parts import Owner
 from hub.usage.principals import OverLimit, UsageByPrincipal
 
 
@@ -53,6 +54,11 @@ class Sender(Struct, frozen=True):
     def principal(self) -> str:
         """Whose the request is."""
         return self.admission.principal
+
+    @property
+    def owner(self) -> Owner:
+        """Whose part of what all clients share the request takes."""
+        return self.admission.owner_at(self.address)
 
 
 class LegacySessions:

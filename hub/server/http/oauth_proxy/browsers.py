@@ -76,7 +76,7 @@ def fields_in(text: str) -> dict[str, str]:
 
 async def body_of(receive: Receive) -> bytes:
     """Return a request's body. Raises: OAuthError if it is too long; GoneError."""
-    body = await read_body(receive, BodyLimit(MOST_BYTES).load())
+    body = await read_body(receive, BodyLimit(2 * MOST_BYTES).load())  # a fair part is half
     if isinstance(body, Refusal):
         raise OAuthError("invalid_request", f"the body has over {MOST_BYTES} bytes")
     return body

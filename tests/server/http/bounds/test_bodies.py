@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 
 import anyio
 
@@ -9,60 +10,67 @@ from hub.jsonrpc.exact_json import WireError
 from hub.jsonrpc.messages import Notification
 from hub.server.http.bounds import bodies as module
 from hub.server.http.bounds.bodies import LARGE_MESSAGE, SMALL, BodyLimit, BodyPieces, MessageReader
+from hub.usage.fair_parts import Owner
 from tests.kit.loops import in_time, virtual_time
 
 
 async def test_all_bodies_have_one_bound() -> None:
-    bodies = BodyLimit(most=10 * SMALL)
+    bodies = BodyLimit(most=12 * SMALL)
     first, second = bodies.load(), bodies.load()
-    assert first.add(6 * SMALL)
+    assert first.add(5 * SMALL)
     assert first.add(SMALL)
-    assert not second.add(4 * SMALL)
+    assert not second.add(2 * SMALL)
     first.release()
     assert bodies.held == 0
-    assert bodies.load().add(4 * SMALL)
+    assert bodies.load().add(2 * SMALL)
 
 
-async def test_a_principal_has_half_of_the_room_at_most() -> None:
-    bodies = BodyLimit(most=10 * SMALL)
-    first, second = bodies.load("ann"), bodies.load("ann")
+async def test_each_owner_leaves_as_much_as_it_takes() -> None:
+    bodies = BodyLimit(most=12 * SMALL)
+    first = bodies.load("ann")
     assert first.add(4 * SMALL)
-    assert not second.add(2 * SMALL)
-    assert bodies.load("ben").add(5 * SMALL)
+    assert not bodies.load("ann").add(3 * SMALL)
+    assert bodies.load("ben").add(4 * SMALL)
+    assert not bodies.load("ann").add(2 * SMALL), "a third is all that it may have now"
+    assert bodies.load("cy").add(2 * SMALL)
     first.release()
-    assert second.add(2 * SMALL)
+    assert bodies.load("ann").add(3 * SMALL)
 
 
 async def test_small_bodies_are_never_turned_away() -> None:
-    bodies = BodyLimit(most=SMALL + 1)
+    bodies = BodyLimit(most=2 * SMALL + 2)
     assert bodies.load().add(SMALL + 1)
     assert bodies.load().add(SMALL)
 
 
 async def test_one_that_comes_too_slowly_makes_room() -> None:
-    bodies = BodyLimit(most=10 * SMALL)
-    slow = bodies.load()
-    slow.add(9 * SMALL)
+    bodies = BodyLimit(most=12 * SMALL)
+    slow = bodies.load("ann")
+    slow.add(6 * SMALL)
 
-    def drop() -> bool:
-        slow.release()
-        return True
+    def drop(gives_way: Callable[[Owner], bool]) -> None:
+        if gives_way("ann"):
+            slow.release()
 
     bodies.make_room = drop
-    assert bodies.load().add(9 * SMALL)
-    assert not bodies.load().add(9 * SMALL)
+    assert bodies.load("ann").add(6 * SMALL)
+    assert not bodies.load("ann").add(6 * SMALL)
+
+
+async def test_who_has_less_does_not_give_way_to_who_has_more() -> None:
+    bodies, asked = BodyLimit(most=12 * SMALL), list[bool]()
+    bodies.make_room = lambda gives_way: asked.extend(map(gives_way, ("ann", "ben", "cy")))
+    for owner, size in (("ann", 5 * SMALL), ("ben", 3 * SMALL), ("cy", 2 * SMALL)):
+        bodies.load(owner).add(size)
+    assert not bodies.load("ben").add(2 * SMALL)
+    assert asked == [True, True, False]
 
 
 async def test_one_that_is_given_up_to_make_room_for_itself_counts_nothing_in_the_end() -> None:
     bodies = BodyLimit(most=10 * SMALL)
     slow = bodies.load()
-    slow.add(6 * SMALL)
-
-    def drop() -> bool:
-        slow.release()
-        return True
-
-    bodies.make_room = drop
+    slow.add(4 * SMALL)
+    bodies.make_room = lambda _: slow.release()
     slow.add(5 * SMALL)
     slow.release()  # the connection that it came on is lost
     assert bodies.held == 0

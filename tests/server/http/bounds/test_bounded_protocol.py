@@ -59,15 +59,18 @@ class BoundedConnection:
         await send({"type": "http.response.body", "body": text})
 
     async def hold(self, receive: Receive, send: Send) -> None:
+        async def ping() -> None:
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+
         async def write() -> None:
             while not self.is_silent:
-                await send({"type": "http.response.body", "body": b"x", "more_body": True})
+                await ping()
                 await anyio.sleep(0.01)
 
         await send({"type": "http.response.start", "status": 200, "headers": []})
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(write)
-            await until_disconnected(receive)
+            await until_disconnected(receive, tasks, ping)
             tasks.cancel_scope.cancel()
         self.ended.set()
 
@@ -385,13 +388,15 @@ async def test_who_only_connects_ends_no_request_of_who_has_most_connections() -
         all_begun = anyio.Event()
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            scope["state"][CONNECTION].prove()
+            scope["state"][CONNECTION].prove("")
             if scope["path"] == "/held":
                 begun.append(scope["client"][0])
                 if len(begun) == 4:
                     all_begun.set()
-                await until_disconnected(receive)
+                made.is_silent = True
+                await made.hold(receive, send)
                 ended.append(scope["client"][0])
+                return
             await send({"type": "http.response.start", "status": 204, "headers": []})
             await send({"type": "http.response.body", "body": b""})
 
@@ -405,7 +410,8 @@ async def test_who_only_connects_ends_no_request_of_who_has_most_connections() -
         assert ended == []
         await new[2].send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert b" 204 " in await new[2].receive()
-        assert await rest(most[0]) == b""
+        assert b" 200 " in await rest(most[0])
+        await all_tasks_blocked()
         assert ended == ["127.0.0.2"]
         for stream in (*most, *new):
             await stream.aclose()
@@ -628,3 +634,30 @@ async def test_a_request_for_the_whole_server_has_the_host_that_it_says() -> Non
         await made.stream.send(b"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert b" 204 " in await made.stream.receive()
     assert hosts == [b"localhost"]
+
+
+async def test_all_whole_requests_of_a_client_that_sends_no_more_are_answered() -> None:
+    async with connected() as made:
+        many = 300  # so many that they are parsed in portions
+        await made.stream.send(many * (POST + b"Content-Length: 2\r\n\r\nhi") + POST)
+        await made.stream.send_eof()
+        got = b"".join([part async for part in made.stream])
+        assert got.count(b" 200 OK") == many
+
+
+@pytest.mark.parametrize("part", [b"", POST, POST + b"Content-Length: 9\r\n\r\nhi"])
+async def test_a_client_that_sends_no_more_than_a_part_is_not_waited_for(part: bytes) -> None:
+    async with connected() as made:
+        await made.stream.send(part)
+        await made.stream.send_eof()
+        with pytest.raises(anyio.EndOfStream):
+            await made.stream.receive()
+
+
+async def test_a_request_whose_client_sends_no_more_and_has_gone_ends() -> None:
+    async with connected() as made:
+        made.is_held = True
+        await made.stream.send(POST + b"Content-Length: 2\r\n\r\nhi")
+        await made.begun.wait()
+        await made.stream.aclose()
+        await made.ended.wait()

@@ -29,7 +29,7 @@ class One:
 
     def __init__(self, among: Connections, address: str = "192.0.2.1") -> None:
         self.among = among
-        self.address = address
+        self.owner = self.address = address
         self.closed = False
         self.unread = self.slow = False
         self.since = 0.0
@@ -248,11 +248,13 @@ async def test_all_connections_of_a_proxy_may_be_in_use(address: str) -> None:
 
 async def test_a_body_that_comes_too_slowly_makes_room() -> None:
     with limited(8) as among:
-        bodies = [One(among).proven(among.body) for _ in range(3)]
-        assert not among.drop_slow_body()
-        bodies[1].slow = True
-        assert among.drop_slow_body()
-        assert [one.closed for one in bodies] == [False, True, False]
+        bodies = [One(among, address).proven(among.body) for address in ("a", "b", "c", "c")]
+        assert not among.drop_slow_body(lambda _: True)
+        for one in bodies[:3]:
+            one.slow = True
+        assert among.drop_slow_body(lambda owner: owner == "c")
+        assert among.drop_slow_body(lambda _: True)
+        assert [one.closed for one in bodies] == [True, False, True, False]
 
 
 async def test_what_is_not_read_is_bounded() -> None:
