@@ -108,8 +108,11 @@ class CandidateTexts(Struct, frozen=True):
             return
         if is_command and candidate.is_element and value[:1] == '"':
             yield from self._texts_of_value(Kind.NEUTRAL, value)  # JSON, if the program reads that
-        if candidate.kind is Kind.GLOB:
-            value = with_short_roots(value, self.reader)
+        if candidate.kind is Kind.GLOB or (is_command and candidate.is_element):
+            short = with_short_roots(value, self.reader, "start", is_pattern=not is_command)
+            found = self.tracer.found_by_shell(value) if short != value else ()
+            yield from ((path, FOUND, Kind.NEUTRAL) for path in found)
+            value = short
         if mounted is None:
             yield from self._texts(candidate.kind, without_targets(value) if is_of_mount else value)
             typed = is_typed(key, candidate.why) or value.endswith("\r")
@@ -166,8 +169,7 @@ class CandidateTexts(Struct, frozen=True):
         if path[:1] != "/" or path.startswith(self.reader.folders):
             return
         for sign in islice(_SIGN_OF_A_LIST.finditer(path, 1), _MOST_STARTS):
-            start = path[: sign.start()]
-            if self.tracer.exists(start):
+            if self.tracer.exists(start := path[: sign.start()]):
                 yield start, ITEM, Kind.NEUTRAL
 
     def _without_host(self, value: str) -> Texts:
@@ -223,7 +225,7 @@ class CandidateTexts(Struct, frozen=True):
             return
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", SIDE, Kind.WEAK
-        for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
+        for word in dict.fromkeys(with_short_roots(value, self.reader, "quoted").split()):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)
 
@@ -250,7 +252,7 @@ class CandidateTexts(Struct, frozen=True):
             entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.
         uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
-        value = with_short_roots(entered, self.reader)
+        value = with_short_roots(entered, self.reader, "escaped")
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
         self.tracer.effort.spend(sum(map(len, spellings)))
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
@@ -259,10 +261,12 @@ class CandidateTexts(Struct, frozen=True):
         self.local_paths.check_new_links(value, words)
         for word in (one for one in words if one not in runs):
             expanding = self._expanding(reader, is_wild=words[word].expands)
-            yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
+            short = with_short_roots(word, self.reader, is_pattern=words[word].globs)
+            yield word, self._texts_of_word(short, replace(expanding, globs=words[word].globs))
         known = {**reader.env, **variables_set_in(value, reader.env)}
         yield from ((word, self._texts_from_top(words[word], known)) for word in words)
-        quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
+        short = with_short_roots(value, self.reader)
+        quoted = dict.fromkeys(word for word in quoted_words(short) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
         self.tracer.effort.spend(len(value) // _CHARACTERS)
@@ -278,8 +282,7 @@ class CandidateTexts(Struct, frozen=True):
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""
-        cwd = self.tracer.cwd
-        env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
+        env = {**self.reader.env, "PWD": cwd} if (cwd := self.tracer.cwd) else self.reader.env
         return replace(self.reader, as_shell=True, env=env)
 
     def _texts_of_word(self, word: str, reader: Reader, *, is_part: bool = False) -> Texts:
@@ -337,8 +340,8 @@ class CandidateTexts(Struct, frozen=True):
         if word[:1] != "/" or not WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
-        for top in self.tracer.matching(plainly(first)):
-            yield f"/{top}/{rest}", FOUND, Kind.NEUTRAL
+        tops = self.tracer.matching(plainly(first))
+        yield from ((f"/{top}/{rest}", FOUND, Kind.NEUTRAL) for top in tops)
 
     def _texts_from_top(self, word: ShellWord, env: Mapping[str, str]) -> Texts:
         """Yield what a shell may find in the top folder, or create there, for a word."""
@@ -393,5 +396,4 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
 
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Texts:
-        for reading, how in readings(text, reader).items():
-            yield reading, how, kind
+        yield from ((reading, how, kind) for reading, how in readings(text, reader).items())
