@@ -251,7 +251,8 @@ class CandidateTexts(Struct, frozen=True):
             entered = from_its_link(value, self.local_paths.is_new)
             entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.
-        uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
+        short = with_short_roots(entered, self.reader)
+        uncut = () if entered != value else uncut_words(short)
         value = with_short_roots(entered, self.reader, "escaped")
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
         self.tracer.effort.spend(sum(map(len, spellings)))
@@ -260,12 +261,9 @@ class CandidateTexts(Struct, frozen=True):
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
         self.local_paths.check_new_links(value, words)
         for word in (one for one in words if one not in runs):
-            expanding = self._expanding(reader, is_wild=words[word].expands)
-            short = with_short_roots(word, self.reader, is_pattern=words[word].globs)
-            yield word, self._texts_of_word(short, replace(expanding, globs=words[word].globs))
+            yield word, self._texts_of_shell_word(words[word], reader)
         known = {**reader.env, **variables_set_in(value, reader.env)}
         yield from ((word, self._texts_from_top(words[word], known)) for word in words)
-        short = with_short_roots(value, self.reader)
         quoted = dict.fromkeys(word for word in quoted_words(short) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
@@ -275,6 +273,11 @@ class CandidateTexts(Struct, frozen=True):
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
             texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
             yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
+
+    def _texts_of_shell_word(self, word: ShellWord, reader: Reader) -> Texts:
+        expanding = replace(self._expanding(reader, is_wild=word.expands), globs=word.globs)
+        text = with_short_roots(word.text, self.reader, is_pattern=word.globs)
+        return self._texts_of_word(text, expanding)
 
     def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
         """Return the reader for a word whose wildcards a shell expands, or does not expand."""
