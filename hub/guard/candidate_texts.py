@@ -255,7 +255,7 @@ class CandidateTexts(Struct, frozen=True):
         uncut = () if entered != value else uncut_words(short)
         value = with_short_roots(entered, self.reader, "escaped")
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
-        self.tracer.effort.spend(sum(map(len, spellings)))
+        self.tracer.effort.spend(sum(map(len, spellings)) + len(value) // _CHARACTERS)
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
         words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
@@ -267,21 +267,17 @@ class CandidateTexts(Struct, frozen=True):
         quoted = dict.fromkeys(word for word in quoted_words(short) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
-        self.tracer.effort.spend(len(value) // _CHARACTERS)
         inner = (one for one in inner_commands(value, scripts) if one != written)
         yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
-            texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
+            given = ShellWord(word, expands(word), globs=False, runs=False, creates=False)
+            texts = self._texts_of_shell_word(given, whole)
             yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
 
     def _texts_of_shell_word(self, word: ShellWord, reader: Reader) -> Texts:
-        expanding = replace(self._expanding(reader, is_wild=word.expands), globs=word.globs)
         text = with_short_roots(word.text, self.reader, is_pattern=word.globs)
-        return self._texts_of_word(text, expanding)
-
-    def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
-        """Return the reader for a word whose wildcards a shell expands, or does not expand."""
-        return reader if is_wild or not self.posix else replace(reader, expands=False)
+        is_wild = word.expands or not self.posix
+        return self._texts_of_word(text, replace(reader, expands=is_wild, globs=word.globs))
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""
