@@ -97,9 +97,10 @@ class CandidateTexts(Struct, frozen=True):
         mounted = _MOUNTED.fullmatch(value) if is_of_mount and not is_local_uri(value) else None
         is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
         named = patched_names_in(value, mentions="@" in candidate.why) if is_patch else ()
-        yield from ((path, NAMED, Kind.WEAK) for path in named)
+        one_path = replace(self.reader, whole=True)
+        yield from ((one, NAMED, Kind.WEAK) for path in named for one in readings(path, one_path))
         if candidate.whole and len(value) < PATH_MAX:
-            yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
+            yield from self._readings(value, candidate.kind, one_path)
             return
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
@@ -122,7 +123,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from self._texts(Kind.WEAK, mounted[1])
         tracer, whole = self.tracer, f"{mounted[1]}:"
         if ".." in value or (tracer.exists if tracer.is_absolute(whole) else tracer.has)(whole):
-            yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+            yield from self._readings(value, Kind.WEAK, one_path)
 
     def _texts(self, kind: Kind, value: str) -> Texts:
         if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
