@@ -1337,5 +1337,6 @@ def test_a_network_is_a_file_only_if_there_is_one_of_that_name(
 
     (top / "project/a::").symlink_to("../private")
     reached = (top / "project/a::/1").exists() and "a::" in network
+    here = context(share(top / "project"), top / "project")
     verdict = decide(tool_call({"source": network}), guard, here)
     assert isinstance(verdict, Refused) is reached
