@@ -803,6 +803,14 @@ FILE: JsonObject = {"type": "string", "description": "Absolute path to the file 
             "$defs": {"F": {"$dynamicAnchor": "f", **FILE}},
             "properties": {"q": {"$dynamicRef": "#f"}},
         },
+        {"$defs": {"F": {"$id": "f", **FILE}}, "properties": {"q": {"$ref": "f"}}},
+        {"definitions": {"F": {"id": "#f", **FILE}}, "properties": {"q": {"$ref": "#f"}}},
+        {
+            "$id": "https://a.example/s.json#",
+            "$defs": {"F": FILE},
+            "properties": {"q": {"$ref": "https://a.example/s.json#/$defs/F"}},
+        },
+        {"allOf": [{"properties": {"x": {"$anchor": "f", **FILE}, "q": {"$ref": "#f"}}}]},
         {"unevaluatedProperties": FILE},
         {"dependentSchemas": {"mode": {"properties": {"q": FILE}}}},
         {"dependencies": {"mode": {"properties": {"q": FILE}}}},
@@ -812,6 +820,12 @@ FILE: JsonObject = {"type": "string", "description": "Absolute path to the file 
 )
 def test_a_place_is_described_in_any_part_of_a_schema(schema: JsonObject) -> None:
     assert shape(schema).member("q").kind is Kind.PATH
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "N"}, {"$ref": "#"}, {"$recursiveRef": "#"}])
+def test_a_schema_may_refer_to_itself(schema: JsonObject) -> None:
+    top: JsonObject = {"$id": "N", "properties": {"q": FILE, "child": schema}}
+    assert shape(top).member("child").member("child").member("q").kind is Kind.PATH
 
 
 @pytest.mark.parametrize("word", ["additionalItems", "unevaluatedItems", "contains"])
