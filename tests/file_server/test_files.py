@@ -303,12 +303,11 @@ def test_only_what_exists_can_be_shared(tmp_path: Path) -> None:
 
 
 def test_a_directory_is_created_as_deep_as_paths_can_be(files: SharedFiles, top: Path) -> None:
+    (top / "file").write_text("")
     files.create_directory("d/" * 1500)
     deepest = top / ("d/" * 1500)
     assert deepest.is_dir()
     os.removedirs(deepest)  # what cleans up after tests cannot do it either
-    top.mkdir(exist_ok=True)
-    (top / "file").write_text("")
     for path in ("file", "file/below"):
         with pytest.raises(SharedFilesError, match="file"):
             files.create_directory(path)

@@ -18,8 +18,7 @@ from hub.guard.decide import Refused, compile_tool, decide
 from hub.guard.judge import Judge
 from hub.guard.keys.vocabulary import Kind
 from hub.guard.policy import Policy, ToolPolicy
-from hub.values import Call
-from tests.kit.worlds import context, share
+from tests.kit.worlds import context, share, tool_call
 
 HIDDEN = "what nobody may read"
 ODD = ["My Docs", "App (old)", "R&D", "a;b", "a,b", "k=v", "[id]", "a*b", "a#b", "it's", '"q"']
@@ -155,8 +154,7 @@ def test_a_word_of_a_command_without_a_shell_may_be_a_path_below_such_a_root(
     tool = compile_tool({}, read_only=False, policy=ToolPolicy(Policy()), name="run")
 
     def verdict(*words: str):
-        arguments = {"command": "cat", "args": list(words)}
-        return decide(Call("tools/call", "run", arguments, {"arguments": arguments}), tool, here)
+        return decide(tool_call({"command": "cat", "args": list(words)}), tool, here)
 
     here = world(root)
     for words in ([f"{root}/f"], [f"--file={root}/sub/a b"], ["-n", f"file://{quote(str(root))}"]):
@@ -181,10 +179,8 @@ def test_a_refusal_says_why_nothing_below_a_root_passes(
 ) -> None:
     root = planted(tmp_path, name)
     tool = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()), name="read")
-    arguments = {"path": f"{root}/f"}
-    call = Call("tools/call", "read", arguments, {"arguments": arguments})
 
-    refused = decide(call, tool, world(root))
+    refused = decide(tool_call({"path": f"{root}/f"}), tool, world(root))
     assert isinstance(refused, Refused)
     assert "No path below this root can pass" in refused.message()
     if reading is not None:
@@ -194,9 +190,7 @@ def test_a_refusal_says_why_nothing_below_a_root_passes(
 def test_a_refusal_says_nothing_of_a_root_that_can_be_read_in_one_way_only(tmp_path: Path) -> None:
     root = planted(tmp_path, "My Docs")
     tool = compile_tool({}, read_only=True, policy=ToolPolicy(Policy()), name="read")
-    arguments = {"path": f"{root}/../x"}
-    call = Call("tools/call", "read", arguments, {"arguments": arguments})
 
-    refused = decide(call, tool, world(root))
+    refused = decide(tool_call({"path": f"{root}/../x"}), tool, world(root))
     assert isinstance(refused, Refused)
     assert refused.message().endswith(f'Current roots: ["file://{tmp_path}/My%20Docs"]')
