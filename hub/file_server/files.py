@@ -29,6 +29,7 @@ from hub.system.machine import OsDisk
 
 MAX_READ = 16 * 1024 * 1024
 MAX_FOUND = 1000
+_LONGEST_PATTERNS = 16 * 1024
 
 FLAVOUR = Flavour.of(sys.platform)
 _LINKS = OsDisk()
@@ -131,6 +132,8 @@ class SharedFiles:
         top = self._inside(path)
         if not Path(top).is_dir():
             raise SharedFilesError(f"'{path}' is not a directory")
+        if sum(map(len, (pattern, *exclude))) > _LONGEST_PATTERNS:
+            raise SharedFilesError(f"The patterns have over {_LONGEST_PATTERNS} characters")
         found = _search(top, [_pattern(pattern), *map(_pattern, exclude)], is_wanted)
         return list(islice(found, self.max_found + 1))
 
@@ -147,9 +150,12 @@ class SharedFiles:
 
     def create_directory(self, path: str) -> None:
         """Create a directory and its missing parents. An existing directory is no error."""
-        at = self._inside(path)
+        at = Path(self._inside(path))
         with _explained(path):
-            Path(at).mkdir(parents=True, exist_ok=True)
+            # Python's `parents=True` calls itself for each name; a path can have 2000.
+            missing = list(takewhile(lambda one: not one.exists(), (at, *at.parents)))
+            for one in reversed(missing or [at]):
+                one.mkdir(exist_ok=True)
 
     def move(self, source: str, destination: str) -> None:
         """Move a file, directory or link to a path where nothing exists yet."""
@@ -314,7 +320,11 @@ def _entries(folder: str) -> list[tuple[str, str, bool]]:
 
 
 def _pattern(text: str) -> list[str]:
-    parts = [part for part in text.split("/") if part not in {"", "."}]
+    names = [name for name in text.split("/") if name not in {"", "."}]
+    # `**/**` is `**`: each costs time at every file.
+    parts = [
+        one for one, before in zip(names, ["", *names], strict=False) if {one, before} != {"**"}
+    ]
     return ["**", *parts] if len(parts) == 1 else parts
 
 
@@ -329,11 +339,8 @@ def _after(name: str, states: set[int], pattern: Sequence[str]) -> set[int]:
 
 
 def _skipping(states: set[int], pattern: Sequence[str]) -> set[int]:
-    found = set(states)
-    for at, part in enumerate(pattern):
-        if at in found and part == "**":
-            found.add(at + 1)
-    return found
+    # No two `**` follow each other.
+    return states | {at + 1 for at in states if at < len(pattern) and pattern[at] == "**"}
 
 
 _CONTEXT: Final = 3

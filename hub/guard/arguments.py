@@ -274,15 +274,8 @@ def _is_judged(kind: Kind, value: str, node: ArgumentNode) -> bool:
         is_json = node.structured and json_in(value) is not None
         return is_json or (":" in value and is_file_uri(value))
     if kind is _WEAK:
-        return not _names_no_file(value, is_label=node.label)
+        return not (value.startswith("/dev/") and is_sign(value, is_label=node.label))
     return is_shaped(value) if kind is _VIRTUAL else kind is not _IGNORE
-
-
-def _names_no_file(value: str, *, is_label: bool) -> bool:
-    """Return whether a value names networks, as in a firewall's rule, or a serial port."""
-    if "::" in value:
-        return all(map(_NETWORK.fullmatch, value.split(",")))
-    return is_label and value.startswith("/dev/") and is_sign(value, is_label=True)
 
 
 def _can_be_name(value: str, node: ArgumentNode) -> bool:
@@ -308,6 +301,8 @@ def is_shaped(value: str) -> bool:
 
 def _add(text: str, node: ArgumentNode, at: _Place, found: _Found) -> None:
     found.spend(_PER_ITEM, text)
+    if at.inherited is _WEAK and "::" in text and all(map(_NETWORK.fullmatch, text.split(","))):
+        at = replace(at, inherited=_NEUTRAL)  # a file only if there is one of that name
     candidate = PathCandidate(
         at.pointer, at.key, at.inherited, text, node.why, at.whole, at.in_list, at.scope
     )

@@ -97,9 +97,10 @@ class CandidateTexts(Struct, frozen=True):
         mounted = _MOUNTED.fullmatch(value) if is_of_mount and not is_local_uri(value) else None
         is_patch = candidate.kind is not Kind.PAYLOAD and (not candidate.whole or takes_patch(key))
         named = patched_names_in(value, mentions="@" in candidate.why) if is_patch else ()
-        yield from ((path, NAMED, Kind.WEAK) for path in named)
+        one_path = replace(self.reader, whole=True)
+        yield from ((one, NAMED, Kind.WEAK) for path in named for one in readings(path, one_path))
         if candidate.whole and len(value) < PATH_MAX:
-            yield from self._readings(value, candidate.kind, replace(self.reader, whole=True))
+            yield from self._readings(value, candidate.kind, one_path)
             return
         is_command = candidate.kind is Kind.COMMAND
         if is_command and not candidate.is_element and takes_arguments(key):
@@ -108,8 +109,11 @@ class CandidateTexts(Struct, frozen=True):
             return
         if is_command and candidate.is_element and value[:1] == '"':
             yield from self._texts_of_value(Kind.NEUTRAL, value)  # JSON, if the program reads that
-        if candidate.kind is Kind.GLOB:
-            value = with_short_roots(value, self.reader)
+        if candidate.kind is Kind.GLOB or (is_command and candidate.is_element):
+            short = with_short_roots(value, self.reader, "start", is_pattern=not is_command)
+            found = self.tracer.found_by_shell(value) if short != value else ()
+            yield from ((path, FOUND, Kind.NEUTRAL) for path in found)
+            value = short
         if mounted is None:
             yield from self._texts(candidate.kind, without_targets(value) if is_of_mount else value)
             typed = is_typed(key, candidate.why) or value.endswith("\r")
@@ -119,7 +123,7 @@ class CandidateTexts(Struct, frozen=True):
         yield from self._texts(Kind.WEAK, mounted[1])
         tracer, whole = self.tracer, f"{mounted[1]}:"
         if ".." in value or (tracer.exists if tracer.is_absolute(whole) else tracer.has)(whole):
-            yield from self._readings(value, Kind.WEAK, replace(self.reader, whole=True))
+            yield from self._readings(value, Kind.WEAK, one_path)
 
     def _texts(self, kind: Kind, value: str) -> Texts:
         if kind is Kind.COMMAND or (kind in {Kind.NEUTRAL, Kind.WEAK} and is_options(value)):
@@ -166,8 +170,7 @@ class CandidateTexts(Struct, frozen=True):
         if path[:1] != "/" or path.startswith(self.reader.folders):
             return
         for sign in islice(_SIGN_OF_A_LIST.finditer(path, 1), _MOST_STARTS):
-            start = path[: sign.start()]
-            if self.tracer.exists(start):
+            if self.tracer.exists(start := path[: sign.start()]):
                 yield start, ITEM, Kind.NEUTRAL
 
     def _without_host(self, value: str) -> Texts:
@@ -223,7 +226,7 @@ class CandidateTexts(Struct, frozen=True):
             return
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", SIDE, Kind.WEAK
-        for word in dict.fromkeys(with_short_roots(value, self.reader).split()):
+        for word in dict.fromkeys(with_short_roots(value, self.reader, "quoted").split()):
             if not only_paths or _START_OF_PATH.match(word):
                 yield from self._texts_of_word(word, reader, is_part=True)
 
@@ -249,37 +252,37 @@ class CandidateTexts(Struct, frozen=True):
             entered = from_its_link(value, self.local_paths.is_new)
             entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.
-        uncut = () if entered != value else uncut_words(with_short_roots(value, self.reader))
-        value = with_short_roots(entered, self.reader)
+        short = with_short_roots(entered, self.reader)
+        uncut = () if entered != value else uncut_words(short)
+        value = with_short_roots(entered, self.reader, "escaped")
         spellings = list(dict.fromkeys(spellings_of(value, reader)))
-        self.tracer.effort.spend(sum(map(len, spellings)))
+        self.tracer.effort.spend(sum(map(len, spellings)) + len(value) // _CHARACTERS)
         scripts = {spelling: ways_to_parse(spelling) for spelling in spellings}
         words, runs_program = words_in(scripts, starts=starts), self.local_paths.runs_program
         runs = {text for text, word in words.items() if word.runs and runs_program(text)}
         self.local_paths.check_new_links(value, words)
         for word in (one for one in words if one not in runs):
-            expanding = self._expanding(reader, is_wild=words[word].expands)
-            yield word, self._texts_of_word(word, replace(expanding, globs=words[word].globs))
+            yield word, self._texts_of_shell_word(words[word], reader)
         known = {**reader.env, **variables_set_in(value, reader.env)}
         yield from ((word, self._texts_from_top(words[word], known)) for word in words)
-        quoted = dict.fromkeys(word for word in quoted_words(value) if word not in words)
+        quoted = dict.fromkeys(word for word in quoted_words(short) if word not in words)
         yield from ((word, iter(((word, ONE_NAME, Kind.NEUTRAL),))) for word in quoted)
         whole = replace(self.reader, as_shell=True, words="never")
-        self.tracer.effort.spend(len(value) // _CHARACTERS)
         inner = (one for one in inner_commands(value, scripts) if one != written)
         yield from ((one, self._texts_of_command(one, starts=True)) for one in dict.fromkeys(inner))
         for word in (one for one in dict.fromkeys(uncut) if one not in words):
-            texts = self._texts_of_word(word, self._expanding(whole, is_wild=expands(word)))
+            given = ShellWord(word, expands(word), globs=False, runs=False, creates=False)
+            texts = self._texts_of_shell_word(given, whole)
             yield word, (one for one in texts if not (one[0] in runs or is_harmless(one[0])))
 
-    def _expanding(self, reader: Reader, *, is_wild: bool) -> Reader:
-        """Return the reader for a word whose wildcards a shell expands, or does not expand."""
-        return reader if is_wild or not self.posix else replace(reader, expands=False)
+    def _texts_of_shell_word(self, word: ShellWord, reader: Reader) -> Texts:
+        text = with_short_roots(word.text, self.reader, is_pattern=word.globs)
+        is_wild = word.expands or not self.posix
+        return self._texts_of_word(text, replace(reader, expands=is_wild, globs=word.globs))
 
     def _shell(self) -> Reader:
         """Return the reader for a shell, which sets `PWD` itself."""
-        cwd = self.tracer.cwd
-        env = self.reader.env if cwd is None else {**self.reader.env, "PWD": cwd}
+        env = {**self.reader.env, "PWD": cwd} if (cwd := self.tracer.cwd) else self.reader.env
         return replace(self.reader, as_shell=True, env=env)
 
     def _texts_of_word(self, word: str, reader: Reader, *, is_part: bool = False) -> Texts:
@@ -337,8 +340,8 @@ class CandidateTexts(Struct, frozen=True):
         if word[:1] != "/" or not WILDCARD.search(word):
             return
         first, _, rest = word.lstrip("/.").partition("/")
-        for top in self.tracer.matching(plainly(first)):
-            yield f"/{top}/{rest}", FOUND, Kind.NEUTRAL
+        tops = self.tracer.matching(plainly(first))
+        yield from ((f"/{top}/{rest}", FOUND, Kind.NEUTRAL) for top in tops)
 
     def _texts_from_top(self, word: ShellWord, env: Mapping[str, str]) -> Texts:
         """Yield what a shell may find in the top folder, or create there, for a word."""
@@ -393,5 +396,4 @@ class CandidateTexts(Struct, frozen=True):
             yield from self._texts(kind if kind is Kind.GLOB else Kind.NEUTRAL, piece)
 
     def _readings(self, text: str, kind: Kind, reader: Reader) -> Texts:
-        for reading, how in readings(text, reader).items():
-            yield reading, how, kind
+        yield from ((reading, how, kind) for reading, how in readings(text, reader).items())

@@ -201,17 +201,17 @@ class PathTracer:
                 yield from self._met(folder.rstrip("/"), behind)
 
     def _met(self, folder: str, names: Sequence[str]) -> Iterator[str]:
-        """Yield what `names`, wildcards or not, meet in a directory, with links in it followed."""
+        """Yield what `names`, wildcards or not, meet in a directory or beside a root below it."""
         name, rest = names[0], names[1:]
         for one in self.matching(name, folder or "/") if _WILD.search(name) else (name,):
             path = f"{folder}/{one}"
             self.effort.spend(_LOOK)
             entry = self._links.entry(path)
             inner = self._folder_at(path, None) if entry and rest else None
-            is_link = entry is not None and entry.kind == "link" and (inner or not rest)
-            if is_link or (entry and not rest and self._objection_to(path) is not None):
+            shut = not self.is_open(inner) if inner else not rest and self._objection_to(path)
+            if entry and (shut or (entry.kind == "link" and (inner or not rest))):
                 yield "/".join((path, *rest))
-            if inner and self.is_open(inner):
+            if inner and not shut:
                 yield from self._met(inner, rest)
 
     def has(self, name: str) -> bool:

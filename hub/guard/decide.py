@@ -36,6 +36,7 @@ _OFF = Mode.OFF  # looked up once, since that is slow
 SHOWN: Final = 4096
 """Characters of a refused path that are shown to the client; the rest is cut off."""
 _TURNS = 3
+_MISREAD = "No path below this root can pass: programs may read its name as '%s'"
 _PLACES = frozenset({Kind.PATH, Kind.GLOB, Kind.COMMAND})
 
 
@@ -45,15 +46,15 @@ class Refused(Struct, frozen=True):
 
     `pointer` is the JSON pointer of the argument, `path` its value as the client wrote it, or of a
     command the word that was refused. Both are empty if the call as a whole is refused. `roots` are
-    the URIs of the client's roots, and `no_roots` says why there are none. `leads_to` is where the
-    path leads, links followed; None if it was not followed.
+    the URIs of the client's roots; `why` says why there are none, or why nothing below one passes.
+    `leads_to` is where the path leads, links followed; None if it was not followed.
     """
 
     pointer: str
     path: str
     reason: str
     roots: tuple[str, ...]
-    no_roots: str = ""
+    why: str = ""
     leads_to: str | None = None
 
     def message(self) -> str:
@@ -63,7 +64,7 @@ class Refused(Struct, frozen=True):
             path = "".join(char if char.isprintable() else "?" for char in path)
         if self.reason == OUTSIDE:
             roots = _listed(self.roots)
-            why = f". {self.no_roots}" if self.no_roots and not self.roots else ""
+            why = f". {self.why}" if self.why else ""
             return f"Access denied: Path '{path}' is {OUTSIDE}. Current roots: {roots}{why}"
         if not self.pointer:
             return f"Access denied: {self.reason}"
@@ -260,7 +261,9 @@ def _evaluate(
         if objection is not None:
             is_final, leads_to = not judge.is_spent, judge.leads_to
             path = judge.refused_text(candidate)
-            uris, why = context.roots.uris, context.no_roots
+            misread = judge.misread_root(path) if objection == OUTSIDE else ""
+            uris = context.roots.uris
+            why = _MISREAD % misread if misread else "" if uris else context.no_roots
             refused = Refused(candidate.pointer, path, objection, uris, why, leads_to)
             return _Evaluation(refused, call, is_final=is_final)
     if policy.rewrite == "verbatim":

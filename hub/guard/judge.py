@@ -22,7 +22,7 @@ from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import reads_as_one_path
 from hub.guard.policy import Policy
-from hub.guard.text.readings import Reader
+from hub.guard.text.readings import Reader, readings
 from hub.guard.text.sure_commands import script_of, without_lines
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 from hub.values import Call, Json, JsonObject
@@ -71,7 +71,8 @@ class Judge:
             moves_folders=moves_folders,
         )
         folders = tuple([root.path for root in context.roots.roots])
-        reader, posix = Reader(context.env, context.flavour, folders=folders), self._posix
+        self._reader = reader = Reader(context.env, context.flavour, folders=folders)
+        posix = self._posix
         local_paths = LocalPaths(self._tracer, reader, posix, policy.paths == "local")
         self._local_paths = local_paths
         self._texts = CandidateTexts(self._tracer, reader, posix, local_paths)
@@ -173,6 +174,21 @@ class Judge:
         except PathError:
             return True
         return False
+
+    def misread_root(self, path: str) -> str:
+        """Return how else a program may read the root's path that `path` begins with, or nothing.
+
+        Only readings that are refused: then no path below that root passes.
+        """
+        reader = replace(self._reader, as_shell=True, is_path=True)
+        for folder in (one for one in reader.folders if path.startswith(one)):
+            try:
+                for text, how in readings(f"{folder}/x", reader).items():
+                    if any(one.objection for one in self._tracer.follow(text, how, strict=True)):
+                        return text.removesuffix("/x")
+            except PathError:
+                return folder
+        return ""
 
     def canonical(self, candidate: PathCandidate) -> str | None:
         """Return the resolved path of an absolute `Kind.PATH` value that has one reading only.

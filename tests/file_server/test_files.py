@@ -300,3 +300,31 @@ def test_only_what_exists_can_be_shared(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     with pytest.raises(SharedFilesError, match="too many symbolic links"):
         shared_directory(str(tmp_path / "loop"))
+
+
+def test_a_directory_is_created_as_deep_as_paths_can_be(files: SharedFiles, top: Path) -> None:
+    (top / "file").write_text("")
+    files.create_directory("d/" * 1500)
+    deepest = top / ("d/" * 1500)
+    assert deepest.is_dir()
+    os.removedirs(deepest)  # what cleans up after tests cannot do it either
+    for path in ("file", "file/below"):
+        with pytest.raises(SharedFilesError, match="file"):
+            files.create_directory(path)
+
+
+def test_repeated_stars_of_a_pattern_match_what_two_do(files: SharedFiles, top: Path) -> None:
+    (top / "a/b").mkdir(parents=True)
+    (top / "a/b/x.txt").write_text("")
+    for stars in ("**", "**/**", "**/./**/**"):
+        assert files.search(".", f"{stars}/x.txt", []) == [f"{top}/a/b/x.txt"]
+        assert files.search(".", f"a/{stars}", []) == files.search(".", "a/**", [])
+
+
+def test_patterns_that_are_too_long_are_refused(files: SharedFiles, top: Path) -> None:
+    for at in range(300):
+        (top / f"{at}").write_text("")
+    assert files.search(".", "**/" * 4000 + "x", []) == []
+    for pattern, exclude in (("x" * 20_000, list[str]()), ("x", ["**/x"] * 20_000)):
+        with pytest.raises(SharedFilesError, match="over 16384 characters"):
+            files.search(".", pattern, exclude)

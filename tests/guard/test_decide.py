@@ -1324,3 +1324,19 @@ def test_base64_under_the_name_of_a_path_is_the_content_of_a_file(
     guard = compile_tool(schema, read_only=False, policy=DEFAULT, name="upload")
     verdict = decide(tool_call({"file": value}), guard, context(share(tmp_path), tmp_path))
     assert isinstance(verdict, Admitted) is admitted
+
+
+@pytest.mark.parametrize("network", ["a::/1", "fe80::/10", "::1/128", "2001:db8::/32,a::/1"])
+def test_a_network_is_a_file_only_if_there_is_one_of_that_name(
+    tmp_path: Path, network: str
+) -> None:
+    top = plant(tmp_path, "project/a.txt", "private/1")
+    guard = compile_tool({}, read_only=True, policy=DEFAULT, name="get_rules")
+    here = context(share(top / "project"), top / "project")
+    assert isinstance(decide(tool_call({"source": network}), guard, here), Admitted)
+
+    (top / "project/a::").symlink_to("../private")
+    reached = (top / "project/a::/1").exists() and "a::" in network
+    here = context(share(top / "project"), top / "project")
+    verdict = decide(tool_call({"source": network}), guard, here)
+    assert isinstance(verdict, Refused) is reached

@@ -745,6 +745,19 @@ def test_an_argument_may_be_json(world: CallContext, text: str) -> None:
     assert Judge(world, Policy(), needs_write=True).objection(candidate) == OUTSIDE
 
 
+@pytest.mark.parametrize("name", ["~/.ssh/id_rsa", "$HOME/x", "%2e%2e/private/x", "src/..\\..\\x"])
+def test_the_file_that_a_patch_names_is_read_in_each_way(world: CallContext, name: str) -> None:
+    judge = Judge(world, Policy(), needs_write=True)
+    for patch in (
+        f"*** Begin Patch\n*** Update File: {name}\n@@\n-a\n+b\n*** End Patch",
+        f"--- {name}\n+++ {name}\n@@ -1 +1 @@\n-a\n+b\n",
+    ):
+        candidate = PathCandidate("/patch", "patch", NEUTRAL, patch, "")
+        assert judge.objection(candidate) == OUTSIDE
+        inside = PathCandidate("/patch", "patch", NEUTRAL, patch.replace(name, "src/a.py"), "")
+        assert judge.objection(inside) is None
+
+
 def test_arguments_of_another_program_are_no_command_line(world: CallContext) -> None:
     judge = Judge(world, Policy(), needs_write=True)
     for line in ("git commit -m '/etc/passwd'", "docker run -w /etc/x y", "docker exec c /etc/x"):

@@ -42,6 +42,10 @@ _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECAS
 _SLUG = re.compile(r"\bslug\b", re.IGNORECASE)
 _K8S = re.compile("k8s", re.IGNORECASE)
 _UNNAMED = re.compile("container|pod|host|server|machine")
+_IN_PAGE = re.compile(
+    r"selector|element|locator|xpath|\b(?:ref|uid|x|tab)\b|tab_?id", re.IGNORECASE
+)
+"""Where on a web page or a screen a text is typed."""
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -160,8 +164,12 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         "cookie": {"name", "value", "domain"} <= names,
         "request": _is_http(members) and names.isdisjoint({"url", "uri", "endpoint"}),
         "folder": any(map(_FOLDER.search, names)),
-        "cell": any(words_of(name)[:-1] == ["cell"] and is_label(name) for name in names),
+        "cell": any(words_of(name)[:-1] == ["cell"] and _tells_which(name) for name in names),
         "terminal": any(has_word(vocabulary.TERMINAL_WORDS, one) for one in of_terminal),
+        # In the session of a terminal; a field of a web page is named, too.
+        "enter": any(map(_is_enter, names))
+        and any("session" in name.lower() for name in names)
+        and not any(map(_IN_PAGE.search, names)),
         "id": any(last_word(name) == "id" for name in names),
         "content": "content" in names,
         "patch": {"op", "path", "value"} <= names,
@@ -172,6 +180,15 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         "edge": {"source", "target"} <= names and _weighs(members),
     }
     return {fact for fact, is_told in facts.items() if is_told}
+
+
+def _tells_which(name: str) -> bool:
+    return is_label(name) or last_word(name) in {"index", "number"}
+
+
+def _is_enter(name: str) -> bool:
+    """Return whether a member says that the Enter key is pressed behind a text."""
+    return last_word(name) in {"enter", "newline"}
 
 
 def _weighs(members: Mapping[str, list[JsonObject]]) -> bool:
@@ -203,7 +220,7 @@ def _told_by_others(
     sent = {"text", "string", "content", "data", "message"}
     is_sent = last in sent and has_word(vocabulary.TYPING_WORDS, said)
     is_typed = has_word(vocabulary.TERMINAL_WORDS, said)
-    is_typed = is_typed or (last == "text" and "terminal" in beside)
+    is_typed = is_typed or (last == "text" and "terminal" in beside) or "enter" in beside
     is_typed = is_typed or {"send", "input"}.issubset(words_of(tool))
     return (Kind.NEUTRAL, TYPED) if is_sent and is_typed else None
 

@@ -45,7 +45,9 @@ _MAX_VARIANTS = _MAX_STEPS = 64
 _COMBINING = ("anyOf", "oneOf", "allOf")
 _SINGLE = ("if", "then", "else", "contentSchema")
 _DEPENDENT = ("dependentSchemas", "dependencies")
-_SAID, _REFERRING = ("description", "title"), ("$ref", "$dynamicRef")
+_SAID, _REFERRING = ("description", "title"), ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMING = {"$id": "", "id": "", "$anchor": "#", "$dynamicAnchor": "#"}
+"""The words by which a schema has a name to refer to, and the sign before it in a reference."""
 _LEADING_ON = frozenset({*_COMBINING, *_SINGLE, *_DEPENDENT, *_REFERRING})
 """The words by which a schema has more schemas for the same value."""
 _OF_ITEMS = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
@@ -110,7 +112,8 @@ class _Compiler:
 
     def __init__(self, schema: Json, most: int, tool: str) -> None:
         self._schema, self._tool = schema, tool
-        self._left = min(most, _effort_for(schema))
+        effort, self._named = _surveyed(schema)
+        self._left = min(most, effort)
         self._arguments = self._find_arguments()
         names = object_or_empty(self._arguments.get("properties"))
         required = frozenset(listed(self._arguments, "required"))
@@ -250,23 +253,16 @@ class _Compiler:
         return list(found.values())
 
     def _referred(self, reference: Json) -> Json:
-        if not isinstance(reference, str) or not reference.startswith("#"):
+        if not isinstance(reference, str):
             return None
-        at = self._schema
-        if reference[1:2] not in {"", "/"}:
-            return self._anchored(reference[1:])
-        for name in unquote(reference).split("/", _MAX_STEPS)[1:]:
+        base, _, fragment = reference.partition("#")
+        if fragment[:1] not in {"", "/"}:
+            return self._named.get(f"#{fragment}")
+        at = self._named.get(base.rpartition("/")[2]) if base else self._schema
+        for name in unquote(fragment).split("/", _MAX_STEPS)[1:]:
             name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
             at = at.get(name) if isinstance(at, dict) else None
         return at
-
-    def _anchored(self, name: str) -> Json:
-        definitions = object_or_empty(self._schema)
-        for word in ("$defs", "definitions"):
-            for schema in object_or_empty(definitions.get(word)).values():
-                if name in texts([object_or_empty(schema)], "$anchor", "$dynamicAnchor"):
-                    return schema
-        return None
 
     def _classified(
         self, key: str, variants: list[JsonObject], *, is_sent: bool = False
@@ -340,13 +336,24 @@ def _is_no_text(variants: list[JsonObject]) -> bool:
     return bool(types & _TEXT_TYPES) and "string" not in types
 
 
-def _effort_for(schema: Json) -> int:
-    objects, queue = 0, [schema]
+def _surveyed(schema: Json) -> tuple[int, dict[str, JsonObject]]:
+    """Return the effort that a schema is worth, and its parts that have names to refer to."""
+    objects, queue, named = 0, [schema], dict[str, JsonObject]()
     for one in queue:  # grows in the loop
-        objects += isinstance(one, dict)
+        if isinstance(one, dict):
+            objects += 1
+            if not _NAMING.keys().isdisjoint(one):
+                named |= {name: of for name, of in _names_of(one).items() if name not in named}
         if isinstance(one, dict | list):
             queue += one.values() if isinstance(one, dict) else one
-    return _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES
+    return _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES, named
+
+
+def _names_of(schema: JsonObject) -> dict[str, JsonObject]:
+    names = ((sign, schema.get(word)) for word, sign in _NAMING.items())
+    given = [f"{sign}{name}" for sign, name in names if isinstance(name, str)]
+    # Of an address only the end counts: a reference may be relative.
+    return {one if one[:1] == "#" else one.rstrip("#").rpartition("/")[2]: schema for one in given}
 
 
 def _cost_of(schema: JsonObject) -> int:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from typing import Literal
 from urllib.parse import quote, unquote_to_bytes
 
 from hub.guard.budget import TooManyWaysError
-from hub.guard.text.expansion import VARIABLE
+from hub.guard.text.expansion import SEQUENCE, VARIABLE, joins_braces
 from hub.guard.text.names import IGNORABLE
 from hub.guard.text.readings import Reader
 from hub.paths.resolve import PATH_MAX, Flavour
@@ -31,6 +32,9 @@ _STARTS_AS_PATH = re.compile(r"[/\\~]|\.\.[/\\]|[A-Za-z]:[\\/]")
 _OF_A_TEXT = re.compile(r"[\"'`\r\n()\[\]]")
 _FEW_WORDS = 4
 _ODD = re.compile(r"[^\w./-]", re.ASCII)
+_WILD = re.compile(r"[*?\[\]{}\\]|[@+!]\(|\([^()]*\|")
+_KEY = r"(?:-[A-Za-z]|[-\w.]*[=:@])?"
+_BEFORE, _BEHIND = r"(?<=[\s'\"=@:,(<>])", r"(?=[/\s'\"]|$)"
 
 
 def shortened(text: str, reader: Reader) -> tuple[list[str], str]:
@@ -102,27 +106,58 @@ def _cleaned(text: str, reader: Reader) -> str:
     raise TooManyWaysError
 
 
-def with_short_roots(text: str, reader: Reader) -> str:
+def with_short_roots(
+    text: str,
+    reader: Reader,
+    where: Literal["anywhere", "escaped", "quoted", "start"] = "anywhere",
+    *,
+    is_pattern: bool = False,
+) -> str:
     """Return a text with `.` for each root's path in it that has special characters.
 
     Otherwise the text would be split inside that path. No path gets lost, since a relative path is
-    read from every root.
+    read from every root. A shell splits what is not `escaped` or `quoted`. `start`: where the text
+    or its `key=value` begins. `is_pattern`: what some program looks for. Then a path with braces
+    stays, or, if it is not at the start, with any wildcard: they match other folders, too.
     """
-    folders = _odd_folders(reader.folders) if reader.flavour is not Flavour.WINDOWS else None
-    return text if folders is None else folders.sub(".", text)
+    roots = _odd_roots(reader.folders) if reader.flavour is not Flavour.WINDOWS else None
+    return text if roots is None else roots[where, is_pattern].sub(r"\g<before>.", text)
 
 
 @lru_cache(maxsize=256)
-def _odd_folders(folders: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return a pattern for the folder paths that have special characters: plain, escaped, as URI.
+def _odd_roots(folders: tuple[str, ...]) -> dict[tuple[str, bool], re.Pattern[str]] | None:
+    """Return patterns for the folder paths that have special characters: plain, escaped, as URI.
 
     None if no path has any.
     """
     odd = sorted((one for one in folders if _ODD.search(one) and "$" not in one), key=len)[::-1]
     if not odd:
         return None
-    spelled = (form for one in odd for form in (one, _ODD.sub(r"\\\g<0>", one), _uri(one)))
-    return re.compile(rf"(?<![^\s'\"=@:,(<>])(?:{'|'.join(map(re.escape, spelled))})(?=[/\s'\"]|$)")
+    escaped = [_ODD.sub(r"\\\g<0>", one) for one in odd]
+    whole = escaped + [_uri(one) for one in odd]
+    # A shell takes braces apart: it is not known if they are in quotes.
+    plain = [one for one in odd if not joins_braces(one) and not SEQUENCE.search(one)]
+    tame = [one for one in plain if not _WILD.search(one)]
+    return {
+        ("anywhere", False): _within(plain + whole),
+        ("anywhere", True): _within(tame + whole),
+        ("escaped", False): re.compile(rf"(?P<before>){_BEFORE}{_any_of(escaped)}(?=[/\s]|$)"),
+        ("quoted", False): re.compile(
+            rf"(?P<before>['\"]){_any_of(plain)}(?=[/'\"])|{_BEFORE}{_any_of(whole)}{_BEHIND}"
+        ),
+        ("start", False): re.compile(rf"^(?P<before>{_KEY}){_any_of(odd + whole)}(?=/|$)"),
+        ("start", True): re.compile(rf"^(?P<before>{_KEY}){_any_of(plain + whole)}(?=/|$)"),
+    }
+
+
+def _within(texts: list[str]) -> re.Pattern[str]:
+    # `/My Docs 2` is another folder than `/My Docs`, unless it stands in a sentence.
+    one = _any_of(texts)
+    return re.compile(rf"(?P<before>^(?:-[A-Za-z])?){one}(?=/|$)|{_BEFORE}{one}{_BEHIND}")
+
+
+def _any_of(texts: list[str]) -> str:
+    return f"(?:{'|'.join(map(re.escape, texts)) or '(?!)'})"
 
 
 def _uri(folder: str) -> str:

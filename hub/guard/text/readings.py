@@ -85,6 +85,7 @@ _ASSIGNED = re.compile(r"[=@!]|(?<=\w)\+(?=[/~.])")
 _ASSIGNED_IN_PATTERN = re.compile(r"[=@!]")
 _SIGNS = "@!<>+"
 _CUT, _CUT_IN_PATTERN = re.compile(r"[?#]"), re.compile("#")
+_OUT_OF_FOLDER = re.compile(r"(?:(?<=[^/])/|(?<![\s\S]))(?:\.\./)+")
 _CLIMB = re.compile(r"(?<![^/])\.\./")
 _NO_NAMES = str.maketrans("", "", '<>"?*')
 """Signs that Windows allows in no name, but those of lists: what tidies a path drops them."""
@@ -313,7 +314,21 @@ def _unquoted_by_shell(text: str, reader: Reader) -> Iterable[str]:
 
 
 def _end_of_folder(text: str, reader: Reader) -> int:
-    return max((len(one) for one in reader.folders if text.startswith(one)), default=0)
+    """Return where the path of a folder ends that `text` begins with, or 0.
+
+    It may leave the folder and enter it again: `/My Docs/../My Docs`, or `../My Docs` if that is
+    the only folder.
+    """
+    begun = [one for one in reader.folders if text.startswith(one)]
+    end = max(map(len, begun), default=0)
+    entered = begun or (reader.folders if len(reader.folders) == 1 else ())
+    while entered and (climb := _OUT_OF_FOLDER.match(text, end)):
+        again = ("/".join(one.split("/")[-climb[0].count("..") :]) for one in entered)
+        length = max((len(one) for one in again if text.startswith(one, climb.end())), default=0)
+        if not length:
+            break
+        end = climb.end() + length
+    return end
 
 
 def _pieces(at: re.Pattern[str], text: str, reader: Reader) -> list[str]:

@@ -1,6 +1,7 @@
 import pytest
 
 from hub.guard.keys import schema as schema_module
+from hub.guard.keys.key_words import TYPED
 from hub.guard.keys.nodes import IN_CONTAINER, ArgumentNode, nodes_of
 from hub.guard.keys.schema import compile_schema
 from hub.guard.keys.vocabulary import Kind
@@ -802,6 +803,14 @@ FILE: JsonObject = {"type": "string", "description": "Absolute path to the file 
             "$defs": {"F": {"$dynamicAnchor": "f", **FILE}},
             "properties": {"q": {"$dynamicRef": "#f"}},
         },
+        {"$defs": {"F": {"$id": "f", **FILE}}, "properties": {"q": {"$ref": "f"}}},
+        {"definitions": {"F": {"id": "#f", **FILE}}, "properties": {"q": {"$ref": "#f"}}},
+        {
+            "$id": "https://a.example/s.json#",
+            "$defs": {"F": FILE},
+            "properties": {"q": {"$ref": "https://a.example/s.json#/$defs/F"}},
+        },
+        {"allOf": [{"properties": {"x": {"$anchor": "f", **FILE}, "q": {"$ref": "#f"}}}]},
         {"unevaluatedProperties": FILE},
         {"dependentSchemas": {"mode": {"properties": {"q": FILE}}}},
         {"dependencies": {"mode": {"properties": {"q": FILE}}}},
@@ -811,6 +820,12 @@ FILE: JsonObject = {"type": "string", "description": "Absolute path to the file 
 )
 def test_a_place_is_described_in_any_part_of_a_schema(schema: JsonObject) -> None:
     assert shape(schema).member("q").kind is Kind.PATH
+
+
+@pytest.mark.parametrize("schema", [{"$ref": "N"}, {"$ref": "#"}, {"$recursiveRef": "#"}])
+def test_a_schema_may_refer_to_itself(schema: JsonObject) -> None:
+    top: JsonObject = {"$id": "N", "properties": {"q": FILE, "child": schema}}
+    assert shape(top).member("child").member("child").member("q").kind is Kind.PATH
 
 
 @pytest.mark.parametrize("word", ["additionalItems", "unevaluatedItems", "contains"])
@@ -1234,3 +1249,31 @@ def test_the_cells_of_a_table_are_no_files() -> None:
         node = compile_schema(rows, {}, tool=tool)
         assert node.member("data").element().element().kind is kind
         assert node.member("path").kind is Kind.PATH
+
+
+@pytest.mark.parametrize(
+    ("tool", "names", "is_typed"),
+    [
+        ("send", ["text", "send_enter", "session_id"], True),
+        ("write", ["data", "append_newline", "session"], True),
+        ("send", ["text", "session_id"], False),
+        ("send", ["text", "send_enter", "phone"], False),
+        ("type", ["text", "press_enter", "selector", "sessionId"], False),
+        ("type", ["text", "pressEnter", "x", "y", "session_id"], False),
+    ],
+)
+def test_a_text_with_enter_behind_it_is_typed_into_the_session_of_a_terminal(
+    tool: str, names: list[str], *, is_typed: bool
+) -> None:
+    told = compile_schema({"properties": dict.fromkeys(names, _TEXT)}, {}, tool=tool)
+    assert (told.member(names[0]).why == TYPED) is is_typed
+
+
+def test_what_stands_beside_the_number_of_a_cell_is_its_code() -> None:
+    for which in ("cell_index", "cellNumber", "cell_type", "cell_id"):
+        names = ["notebook_path", which, "source"]
+        told = compile_schema({"properties": dict.fromkeys(names, _TEXT)}, {}, tool="edit_cell")
+        assert told.member("source").kind is Kind.PAYLOAD
+    names = ["notebook_path", "cells", "source"]
+    told = compile_schema({"properties": dict.fromkeys(names, _TEXT)}, {}, tool="copy_notebook")
+    assert told.member("source").kind is Kind.WEAK
