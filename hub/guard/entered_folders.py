@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.guard.text.assignments import FOLDER, MOST_VALUES, folders_given
 from hub.guard.text.code import climbs_in_code
 from hub.guard.text.expansion import VARIABLE
-from hub.guard.text.shell import CommandWord, SimpleCommand, parsed, without_quotes
+from hub.guard.text.shell import CommandWord, SimpleCommand, without_quotes
 from hub.guard.text.sure_commands import (
     ACTIVATES,
     ANY,
@@ -24,11 +24,13 @@ from hub.guard.text.sure_commands import (
     KEYWORDS,
     LOOPS,
     SET_BEFORE,
+    CommandLine,
+    Replacement,
     harm_of,
     is_literal,
     may_hinder,
     renames_programs,
-    sure_script,
+    replaced,
 )
 
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
@@ -85,7 +87,8 @@ def from_entered_folders(
     moves = ".." in command and re.search("cd |pushd ", command) and "CDPATH" not in env
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
-    commands = sure_script(command) if not renames_programs(command) else []
+    line = CommandLine.of(command)
+    commands = line.all if not renames_programs(command) else []
     is_aside = any("&" in {*one.signs, one.after} for one in commands)
     if is_aside and "mv" in command:  # it may move the folder that another command is in
         return command
@@ -94,14 +97,15 @@ def from_entered_folders(
     if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = folders_given(command, commands, env)
-    documents = parsed(command, remarks=True).documents
     ways = (
         _Walk(commands, values, (enters, makes, finds), is_careful=how) for how in (False, True)
     )
-    found = (way.climbs(words[0], partial(climbs_in_code, command, documents)) for way in ways)
-    for start, folder in sorted(next((one for one in found if one is not None), None) or [])[::-1]:
-        command = f"{command[:start]}{folder}{command[start:]}"
-    return command
+    found = (
+        way.climbs(words[0], partial(climbs_in_code, command, line.script.documents))
+        for way in ways
+    )
+    climbs = next((one for one in found if one is not None), None) or []
+    return replaced(command, (Replacement(start, start, folder) for start, folder in climbs))
 
 
 class _LostError(Exception):

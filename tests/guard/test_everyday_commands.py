@@ -1605,5 +1605,5 @@ def test_a_command_that_takes_too_long_to_take_apart_is_refused_unread(
 ) -> None:
     lines = "class A:\n    def f(self, x):\n        return self.y[x] + 1\n" * 2500
     assert objection(top, f"cat > a.py <<'E'\n{lines}E") is None
-    monkeypatch.setattr(candidate_texts, "tamed", pytest.fail)
+    monkeypatch.setattr(candidate_texts, "without_inert", pytest.fail)
     assert "too many" in (objection(top, "cat " + "#\na)" * 75_000) or "")

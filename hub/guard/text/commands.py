@@ -11,6 +11,7 @@ from typing import NamedTuple
 from hub.guard.text.assignments import COMPUTES, with_assigned
 from hub.guard.text.code import constants_in, with_folders_of_code
 from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
+from hub.guard.text.inert.signs import RUNS_SCRIPTS
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
@@ -23,7 +24,7 @@ from hub.guard.text.shell import (
     SimpleCommand,
     without_remarks,
 )
-from hub.guard.text.sure_commands import RUNS_SCRIPTS, goes_home
+from hub.guard.text.sure_commands import goes_home
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
