@@ -20,8 +20,8 @@ from hub.guard.text.shell import (
 _ODD = re.compile(r"[^\S \t\n]|(?<!\$)\(\(")
 """A space that few shells take for one, and what is calculated: `((1 << x))`."""
 _LITERAL = re.compile(r"(?:[\w.,:/@%+=-]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n])*\")+")
-_EXPANDED = r"\$(?:[\w?#]|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\([\w \t.,:/@%+=-]*\))"
-"""A variable, or what a command of plain words prints: `${x%.*}`, `$(id -u)`."""
+_EXPANDED = r"\$(?:[\w?#]|\{\w+[^\s{}'\"`$\\;&|<>()]*\}|\((?:[\w \t.,:/@%+=|-]|\$\w)*\))"
+"""A variable, or what commands of plain words print: `${x%.*}`, `$(id -u)`, `$(x | tr / -)`."""
 _SURE = re.compile(
     # What a shell takes apart in the same way whatever its settings are.
     rf"(?:[^\s;&|<>()`'\"\\$]|{_EXPANDED}|\\[^\n]|'[^']*'|\"(?:[^\"\\`$]|\\[^\n]|{_EXPANDED})*\")+"
@@ -56,6 +56,14 @@ def script_of(command: str) -> str:
     """Return the script of `bash -c '...'`, if that is all of a command; others as they are."""
     inner = _OF_SHELL.fullmatch(command)
     return command if inner is None else inner[1] or inner[2] or command
+
+
+OPENS_NOTHING = frozenset(
+    {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
+    | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
+    | {"printf"}
+)
+"""Programs that open none of the words behind the sign where a shell would end their command."""
 
 
 class Replacement(NamedTuple):
@@ -102,6 +110,12 @@ class CommandLine(NamedTuple):
         return [one for one in self.all if one.given]
 
     @property
+    def opens_words(self) -> bool:
+        """Whether the first program may open the words of others, if no shell reads the text."""
+        first = self.all[0].words[0].raw if self.all else ""
+        return not (first in OPENS_NOTHING or SET_BEFORE.match(first))
+
+    @property
     def run(self) -> list[SimpleCommand]:
         """The commands that are run one after the other, as one shell may read them."""
         return _run_in(self.script)
@@ -112,14 +126,22 @@ def _run_in(script: Script) -> list[SimpleCommand]:
 
 
 def _surely_run(text: str, script: Script) -> list[SimpleCommand]:
-    remarks = (text[start:end] for start, end in script.remarks)
     rest = QUOTED.sub("", without_documents(text, script))
     if not (script.is_closed and has_only_texts(text, script)) or _ODD.search(rest):
         return []
-    if any(map(QUOTE_SIGNS.search, remarks)):
+    if not all(_is_remark_anywhere(text, *one) for one in script.remarks):
         return []
     found = _run_in(script)
     return found if all(map(_is_sure, found)) else []
+
+
+def _is_remark_anywhere(text: str, start: int, end: int) -> bool:
+    """Return whether a shell that knows no remarks runs nothing else in what follows.
+
+    To it the quote of `# it's` opens a text that ends nowhere.
+    """
+    quote = QUOTE_SIGNS.search(text, start, end)
+    return quote is None or (quote[0] == "'" and "'" not in text[quote.end() :])
 
 
 def has_only_texts(text: str, script: Script) -> bool:
@@ -223,7 +245,7 @@ _KEEP_FOLDERS = re.compile(
 )
 _BUILDS = re.compile(r"\b(?:build|run|sync|make|cmake|ninja|pull)\b|\A(?:\.|python\S* [^-]|node )")
 _MAY_CHANGE = re.compile(
-    r"\$\((?!(?:basename|cat|date|dirname|echo|grep|head|id|ls|nproc|pwd|realpath|uname|wc|which"
+    r"\$\([^()]*\||\$\((?!(?:basename|cat|date|dirname|echo|grep|head|id|ls|nproc|pwd|realpath|uname|wc|which"
     r"|git (?:branch|describe|diff|log|rev-parse|status)|npm root|node -[pv])\b)"
 )
 """A program in a word that may remove folders."""

@@ -225,7 +225,7 @@ def test_a_remark_ends_with_its_line() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a 'b", "a $(b 'c')", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"),
+        *("a 'b", "a $(b 'c')", "a # b'\n# c'", 'a #"', "a\rb", "a >&b", "a > $x", "a $'b'"),
         *("a <<E\n$(b)\nE", "a <<'E F'\nE F", "a <<E\n'\nE\nb\r'"),
     ],
 )

@@ -27,7 +27,7 @@ _TAKES_TEXT = re.compile(
 """A command that reads a text from a here-document, and opens nothing that it names."""
 _OPENS_NO_LINE = re.compile(
     r"(?!.* -\S*(?:exec|output|pack\b|tool|shell))"
-    rf"(?:cd|gh|kubectl|tail|head|grep|rm|docker build|{DEVELOPS}"
+    rf"(?:cd|set|gh|kubectl|tail|head|grep|diff|stat|rm|docker build|{DEVELOPS}"
     r"|git (?:add|branch|checkout|commit|diff|fetch|log|pull|push|rm|show|status|switch|tag))\b"
 )
 """Not `git -c core.editor=sh`, `git bisect run` or `go test -exec sh`.
@@ -36,7 +36,8 @@ Tests are code, which is not followed.
 """
 SOURCE = re.compile(
     r"(?!.*(?:package|\*[^/]*)\.json)[\w./@+*-]+\.(?:[cm]?[jt]sx?|vue|svelte|py|rs|go|java|kt|cs|rb"
-    r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql)|(?:[\w./-]+/)?Dockerfile"
+    r"|php|c|h|cc|cpp|hpp|s?css|html|md|txt|json|ya?ml|toml|xml|svg|sql|conf|cfg|ini|properties|csv|tf"
+    r"|proto|graphql|tmpl|j2)|(?:[\w./-]+/)?(?:Dockerfile|\.(?:(?:docker|git)ignore|editorconfig|env(?:\.\w+)?))"
 )
 """A file that is no script of a shell, and has none in it; or several: `src/*.py`."""
 _NO_SCRIPT = re.compile(rf"{SOURCE.pattern}|/dev/null|[\w./-]+\.log")

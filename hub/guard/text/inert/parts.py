@@ -10,15 +10,17 @@ from hub.guard.text.inert.lines import (
     lines_without_a_shell,
 )
 from hub.guard.text.inert.signs import (
+    HAS_OPERATORS,
     HAS_SCRIPTS,
     HAS_SLASHES,
     divided_sums,
     lone_slashes,
     plain_remarks,
     signs_in_scripts,
+    slashes_of_operators,
 )
-from hub.guard.text.inert.words import HAS_TEXTS, OPENS_NOTHING, texts_of_programs
-from hub.guard.text.sure_commands import CommandLine, Replacement, replaced
+from hub.guard.text.inert.words import HAS_TEXTS, texts_of_programs
+from hub.guard.text.sure_commands import OPENS_NOTHING, CommandLine, Replacement, replaced
 from hub.paths.resolve import PATH_MAX
 
 _WAYS: tuple[tuple[Callable[[str], object], Callable[[CommandLine], list[Replacement]]], ...] = (
@@ -26,6 +28,7 @@ _WAYS: tuple[tuple[Callable[[str], object], Callable[[CommandLine], list[Replace
     (lambda text: "<<" in text, lines_without_a_shell),
     (lambda text: "$((" in text, divided_sums),
     (HAS_SLASHES.match, lone_slashes),
+    (HAS_OPERATORS.search, slashes_of_operators),
     (lambda text: "<<" in text and HAS_SLASHES.match(text), divisions_in_lines),
     (lambda text: len(text) <= PATH_MAX and HAS_SCRIPTS.search(text), signs_in_scripts),
     (lambda text: len(text) <= PATH_MAX and HAS_TEXTS.search(text), texts_of_programs),

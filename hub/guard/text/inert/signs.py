@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from itertools import dropwhile
 
 from hub.guard.text.shell import QUOTED, SimpleCommand
 from hub.guard.text.sure_commands import (
+    BEHIND,
     BETWEEN_COMMANDS,
     RUNS,
+    SET_BEFORE,
     CommandLine,
     Replacement,
     is_plain_redirection,
@@ -54,6 +57,13 @@ HAS_SLASHES = re.compile(
 """The start of each command in which a slash may be inert."""
 _LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
+RUNS_PRINTED = re.compile(
+    r"\b(?:xargs(?! (?:-[r0]+ )*sed -i )|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b"
+)
+"""What may run what is printed, or open the words of it."""
+_SLASH_FOR = {"expr": "%", "tr": "/-/"}
+"""What stands for `/` without being a path."""
+HAS_OPERATORS = re.compile(r"\b(?:expr|tr) ")
 
 
 def plain_remarks(line: CommandLine) -> list[Replacement]:
@@ -84,6 +94,26 @@ def lone_slashes(line: CommandLine) -> list[Replacement]:
     if not all(map(_lists_nothing, run)) or not (is_git or not _TAKES_FOLDER.search(line.text)):
         return []
     return [Replacement(0, len(line.text), _PRINTED.sub("x", _LONE_SLASH.sub("0", line.text)))]
+
+
+def slashes_of_operators(line: CommandLine) -> list[Replacement]:
+    """Return the slashes of `expr 4 / 2` and `tr / -` behind a program that opens no words.
+
+    What `tr` prints stays known: the range `/-/` is that sign.
+    """
+    is_unsure = RUNS_PRINTED.search(line.text) or renames_programs(line.text)
+    if line.opens_words or is_unsure:
+        return []
+    found = list[Replacement]()
+    for one in line.script.commands:
+        words = one.given if one.lines_of is None else []
+        words = list(
+            dropwhile(lambda word: word.raw in BEHIND or SET_BEFORE.match(word.raw), words)
+        )
+        put = _SLASH_FOR.get(words[0].raw) if words else None
+        slashes = (word for word in words[1:] if put and word.text == "/")
+        found += (Replacement.of(word, put or "") for word in slashes)
+    return found
 
 
 def signs_in_scripts(line: CommandLine) -> list[Replacement]:

@@ -6,6 +6,7 @@ import re
 from itertools import dropwhile
 
 from hub.guard.text.inert.lines import SOURCE, opens_no_line, runs_nothing
+from hub.guard.text.inert.signs import RUNS_PRINTED
 from hub.guard.text.shell import CommandWord, SimpleCommand, cut_out
 from hub.guard.text.sure_commands import CommandLine, Replacement, is_literal, renames_programs
 
@@ -61,16 +62,7 @@ _FLAG = re.compile(
 """An option that leaves the next word alone."""
 _HAS_PATTERN = re.compile(r"-[A-Za-z]*[ef]|--(?:re[gexp]*|fil?e?)(?:=|\Z)|--files\Z")
 """An option that gives the pattern, wherever it stands: then the first word is a file."""
-OPENS_NOTHING = frozenset(
-    {"cd", "git", "gh", "kubectl", "helm", "npm", "pnpm", "yarn", "docker", "export"}
-    | {"docker-compose", "podman", "nerdctl", "sudo", "set", "echo", "true", "make", "for", "if"}
-    | {"printf"}
-)
-"""Programs that open none of the words behind the sign where a shell would end their command."""
 _OF_FILE = re.compile(r"(?:-+[\w-]+=)?['\"]?(?:@|fileb?:)", re.IGNORECASE)
-_RUNS_PRINTED = re.compile(
-    r"\b(?:xargs(?! (?:-[r0]+ )*sed -i )|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b"
-)
 _NOTHING = ("''",)
 _QUOTED_SIGN = re.compile(r"[;&|<>()\"'\\`*?\[{]")
 
@@ -84,20 +76,19 @@ def texts_of_programs(line: CommandLine) -> list[Replacement]:
     commands = line.commands
     if not commands:
         return []
-    first = commands[0].given[0].raw
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
     printed = _printed_in(commands) if commands == line.all else []  # not `(echo x) > f`
     texts += printed or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
-    opens = first not in OPENS_NOTHING
+    opens, is_sed = line.opens_words, commands[0].given[0].raw == "sed"
     # The texts may have any signs: a message that says `f()` renames nothing.
     rest = cut_out(line.text, [(one.start, one.start + len(one.raw)) for one, _ in texts])
-    if _VARIES.search(rest) or _RUNS_PRINTED.search(rest) or renames_programs(rest):
+    if _VARIES.search(rest) or RUNS_PRINTED.search(rest) or renames_programs(rest):
         return []
     found = list[Replacement]()
     for text, n in texts:
         # Without a shell `sed` ends at the quote that its script then starts with.
-        parts = text.raw.split() if opens and (n or first != "sed") else []
+        parts = text.raw.split() if opens and (n or not is_sed) else []
         if len(parts) == 1 and n:
             continue
         # A lone slash is punctuation, as it is in the whole text.
