@@ -62,8 +62,8 @@ _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
-_PLAIN_INNER = re.compile(r"[^'\\]*\$\([^'\\]*")
-"""No script in quotes, which starts elsewhere itself."""
+_PLAIN_INNER = re.compile(rf"(?!(?s:.*)[\s(](?:{_MOVES_PROGRAM.pattern}))[^'\\]*\$\([^'\\]*")
+"""No script in quotes, which starts elsewhere itself, nor a program that does: `$(tar -C ..)`."""
 _ABOVE, _ABOVE_NAME = re.compile(r"(?:\.\./?)+"), re.compile(r"[^./].*/\.\.")
 _WILD_ABOVE = re.compile(r"(?=.*[*?\[{$])(?:[/$].|.*\.\.)|\{\}|xargs\Z")
 """What may name the folder that a command runs in, or one around that."""
@@ -376,7 +376,7 @@ def _may_move(words: list[CommandWord], places: _Places) -> bool:
     if _HIDES.match(line) or not _MOVES.isdisjoint(texts):
         return ACTIVATES.fullmatch(line) is None
     around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
-    parts = re.split(r"[\s'\"()]+", " ".join(texts))
+    parts = re.split(r"[\s'\"()|]+", " ".join(texts))
     return "mv" in parts and any(
         part.rstrip("/").rpartition("/")[2] in around or _WILD_ABOVE.match(part) for part in parts
     )
