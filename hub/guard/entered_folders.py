@@ -88,7 +88,7 @@ def from_entered_folders(
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
     line = CommandLine.of(command)
-    commands = line.all if not renames_programs(command) else []
+    commands = line.sure if not renames_programs(command) else []
     is_aside = any("&" in {*one.signs, one.after} for one in commands)
     if is_aside and "mv" in command:  # it may move the folder that another command is in
         return command

@@ -91,12 +91,12 @@ def replaced(text: str, parts: Iterable[Replacement]) -> str:
 class CommandLine(NamedTuple):
     """A text for a shell, taken apart once, with remarks as in scripts.
 
-    `all`: the commands that each shell runs, in order; none if shells may read the text otherwise.
+    `sure`: the commands that each shell runs, in order; none if shells may read the text otherwise.
     """
 
     text: str
     script: Script
-    all: list[SimpleCommand]
+    sure: list[SimpleCommand]
 
     @classmethod
     def of(cls, text: str) -> CommandLine:
@@ -107,21 +107,17 @@ class CommandLine(NamedTuple):
     @property
     def commands(self) -> list[SimpleCommand]:
         """The same without those that only have redirections."""
-        return [one for one in self.all if one.given]
+        return [one for one in self.sure if one.given]
 
     @property
     def opens_words(self) -> bool:
         """Whether the first program may open the words of others, if no shell reads the text."""
-        first = self.all[0].words[0].raw if self.all else ""
+        first = self.sure[0].words[0].raw if self.sure else ""
         return not (first in OPENS_NOTHING or SET_BEFORE.match(first))
 
-    @property
-    def run(self) -> list[SimpleCommand]:
-        """The commands that are run one after the other, as one shell may read them."""
-        return _run_in(self.script)
 
-
-def _run_in(script: Script) -> list[SimpleCommand]:
+def run_in(script: Script) -> list[SimpleCommand]:
+    """Return the commands that are run one after the other, as one shell may read them."""
     return [one for one in script.commands if not one.depth and one.lines_of is None]
 
 
@@ -131,7 +127,7 @@ def _surely_run(text: str, script: Script) -> list[SimpleCommand]:
         return []
     if not all(_is_remark_anywhere(text, *one) for one in script.remarks):
         return []
-    found = _run_in(script)
+    found = run_in(script)
     return found if all(map(_is_sure, found)) else []
 
 

@@ -13,7 +13,6 @@ from hub.guard.text.sure_commands import (
     RENAMES,
     CommandLine,
     Replacement,
-    has_only_texts,
 )
 
 _PLAIN_WORD = re.compile(rf"{PLAIN_NAME.pattern}|\"\$\w+\"")
@@ -77,12 +76,11 @@ def lines_without_a_shell(line: CommandLine) -> list[Replacement]:
 
 def divisions_in_lines(line: CommandLine) -> list[Replacement]:
     """Return here-documents with `0` for `/` between operands, if they are only read or written."""
-    run = line.run
-    only_reads = (only_reads_lines(one, is_alone=len(run) == 1) for one in run)
-    is_text = line.script.is_closed and has_only_texts(line.text, line.script) and all(only_reads)
+    run = line.sure
+    is_read = run != [] and all(only_reads_lines(one, is_alone=len(run) == 1) for one in run)
     is_sql = _OF_SQL.search(line.text) is not None
     found = list[Replacement]()
-    for one in line.script.documents if is_text else []:
+    for one in line.script.documents if is_read else []:
         lines = line.text[one.start : one.end]
         if not (is_sql and _COMMAND_IN_SQL.search(lines)):
             put = _DIVISION.sub(lambda of: of[1] or "0", lines)

@@ -15,6 +15,7 @@ from hub.guard.text.sure_commands import (
     Replacement,
     is_plain_redirection,
     renames_programs,
+    run_in,
 )
 
 _ENDS_REMARK = re.compile(r"[;&|<>$'\"\\`]")
@@ -89,7 +90,7 @@ def lone_slashes(line: CommandLine) -> list[Replacement]:
 
     Such as `expr 4 / 2`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
-    run = line.run
+    run = run_in(line.script)
     is_git = run[:1] != [] and run[0].words[0].raw == "git"  # without a shell it gets all words
     if not all(map(_lists_nothing, run)) or not (is_git or not _TAKES_FOLDER.search(line.text)):
         return []

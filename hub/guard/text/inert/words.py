@@ -77,7 +77,7 @@ def texts_of_programs(line: CommandLine) -> list[Replacement]:
     if not commands:
         return []
     texts = [(text, n) for n, one in enumerate(commands) for text in _texts_of(one.given)]
-    printed = _printed_in(commands) if commands == line.all else []  # not `(echo x) > f`
+    printed = _printed_in(commands) if commands == line.sure else []  # not `(echo x) > f`
     texts += printed or [(text, 0) for text in _edits_by(commands[-1].given)]
     texts.sort(key=lambda text: text[0].start)
     opens, is_sed = line.opens_words, commands[0].given[0].raw == "sed"
