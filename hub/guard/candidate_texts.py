@@ -68,8 +68,7 @@ _ESCAPE = re.compile(r"\\(.)")
 _SIGN_OF_A_LIST = re.compile(r"[\s,;|:&=@!+?#\"'`<>(){}\[\]]")
 _MOST_STARTS, _LONGEST_LIST = 64, 1024
 _START_OF_PATH = re.compile(r"/|~|\.\.?(?:/|$)")
-_TOP_OR_HOME = re.compile(r"~|(?!IFS=)(?:-C|(?:.*[^/.])?(?<=[=@]))?[/.]+\Z", re.DOTALL)
-"""Not the signs where a shell splits words."""
+_TOP_OR_HOME = re.compile(r"~|(?:-C|(?:.*[^/.])?(?<=[=@]))?[/.]+\Z", re.DOTALL)
 _SHELL_SIGNS = re.compile(r"[\s;|&<>()`]+")
 
 

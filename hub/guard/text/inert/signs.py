@@ -56,7 +56,7 @@ HAS_SLASHES = re.compile(
     r"|psql|sqlite3)\b)"
 )
 """The start of each command in which a slash may be inert."""
-_LONE_SLASH = re.compile(r"(?<=[ \t])(['\"]?)/\1(?=[ \t\n]|$)")
+_LONE_SLASH = re.compile(r"(?:(?<=[ \t])|(?<=IFS=))(['\"]?)/\1(?=[ \t\n]|$)")
 _PRINTED = re.compile(r"\$(?:\w+|\{\w+\})", re.ASCII)
 RUNS_PRINTED = re.compile(
     r"\b(?:xargs(?! (?:-[r0]+ )*sed -i )|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b"
@@ -139,7 +139,7 @@ _NUMBER = r"(?:\$?\w+|\$\{\w+\})"
 _SUM = rf"\$\(\(\s*{_NUMBER}(?:\s*[-+*/%]\s*{_NUMBER})*\s*\)\)"
 _SIGN = r"""'(?:[^\s'"$`\\*?\[]|\\[nrt0])'"""
 _WORD_OF_SUM = rf"(?:[\w.,:+%=-]|\$(?:\{{\w+\}}|(?=\w))|{_SUM})+"
-_TEXT = rf"\"(?:[\w\s.,:/+%={{}}-]|\\[nrt]|\$(?!\()|{_SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
+_TEXT = rf"\"(?:[\w\s.,:/+%={{}}\[\]@-]|\\[nrt]|\$(?!\()|{_SUM})*\"|'(?:[\w\s.,:/+%=-]|\\[nrt])*'"
 _OPENS = (
     r"(?:cut|head|sort|tail|tr|uniq|wc)"
     rf"(?: (?:(?!-\w*T|--)[\w.,:/+%=*-]+|{_SIGN}|\"[^\s'\"$`\\]\"))*"
