@@ -31,6 +31,7 @@ from hub.guard.text.sure_commands import (
     may_hinder,
     renames_programs,
     replaced,
+    stands_behind,
 )
 
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
@@ -90,20 +91,20 @@ def from_entered_folders(
     line = CommandLine.of(command)
     commands = line.sure if not renames_programs(command) else []
     is_aside = any("&" in {*one.signs, one.after} for one in commands)
-    if is_aside and "mv" in command:  # it may move the folder that another command is in
+    # What is aside may move the folder of another one; a `cd` that gets a remark is not done.
+    if (is_aside and "mv" in command) or any(
+        stands_behind(command, start) and "'" not in command[start:end]
+        for start, end in line.script.remarks
+    ):
         return command
     words = [word.raw for one in commands[:1] for word in one.given]
     words = list(dropwhile(SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = folders_given(command, commands, env)
-    ways = (
-        _Walk(commands, values, (enters, makes, finds), is_careful=how) for how in (False, True)
-    )
-    found = (
-        way.climbs(words[0], partial(climbs_in_code, command, line.script.documents))
-        for way in ways
-    )
+    disk, in_code = (enters, makes, finds), partial(climbs_in_code, command, line.script.documents)
+    ways = (_Walk(commands, values, disk, is_careful=how) for how in (False, True))
+    found = (way.climbs(words[0], in_code) for way in ways)
     climbs = next((one for one in found if one is not None), None) or []
     return replaced(command, (Replacement(start, start, folder) for start, folder in climbs))
 

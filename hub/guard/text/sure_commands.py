@@ -8,7 +8,6 @@ from itertools import dropwhile
 from typing import NamedTuple
 
 from hub.guard.text.shell import (
-    QUOTE_SIGNS,
     QUOTED,
     CommandWord,
     Script,
@@ -31,6 +30,7 @@ _SURE_SIGNS = BETWEEN_COMMANDS | {"&", "(", ")"}
 PLAIN_NAME = re.compile(r"[\w./-]+")
 RUNS = re.compile(r"\$\(|`|\\\n")
 """Signs that a shell runs something in lines, or joins two of them, which may end there."""
+_RUN_IN_REMARK = re.compile(r"[;&|\"\\`]|\$\(")
 _OF_LINES = re.compile(r"\"\$\(cat *<<")
 OF_DOCUMENT = frozenset({"<<", "<<-"})
 _END = re.compile(r"\w+|'\w+'|\"\w+\"", re.ASCII)
@@ -116,8 +116,13 @@ class CommandLine(NamedTuple):
         return not (first in OPENS_NOTHING or SET_BEFORE.match(first))
 
 
-def run_in(script: Script) -> list[SimpleCommand]:
-    """Return the commands that are run one after the other, as one shell may read them."""
+def run_in(text: str, script: Script) -> list[SimpleCommand]:
+    """Return the commands that are run one after the other, as one shell may read them.
+
+    None if a shell that knows no remarks may run more.
+    """
+    if not all(_is_remark_anywhere(text, *one) for one in script.remarks):
+        return []
     return [one for one in script.commands if not one.depth and one.lines_of is None]
 
 
@@ -125,19 +130,23 @@ def _surely_run(text: str, script: Script) -> list[SimpleCommand]:
     rest = QUOTED.sub("", without_documents(text, script))
     if not (script.is_closed and has_only_texts(text, script)) or _ODD.search(rest):
         return []
-    if not all(_is_remark_anywhere(text, *one) for one in script.remarks):
-        return []
-    found = run_in(script)
+    found = run_in(text, script)
     return found if all(map(_is_sure, found)) else []
 
 
 def _is_remark_anywhere(text: str, start: int, end: int) -> bool:
-    """Return whether a shell that knows no remarks runs nothing else in what follows.
+    """Return whether a shell that knows no remarks, as `zsh -i`, runs no command in one.
 
     To it the quote of `# it's` opens a text that ends nowhere.
     """
-    quote = QUOTE_SIGNS.search(text, start, end)
-    return quote is None or (quote[0] == "'" and "'" not in text[quote.end() :])
+    quote = text.find("'", start, end)
+    is_open = quote < 0 or text.find("'", quote + 1) < 0
+    return is_open and not _RUN_IN_REMARK.search(text, start, end)
+
+
+def stands_behind(text: str, start: int) -> bool:
+    """Return whether a remark stands in one line with a command, which may get its words."""
+    return text[text.rfind("\n", 0, start) + 1 : start].strip(" \t") != ""
 
 
 def has_only_texts(text: str, script: Script) -> bool:

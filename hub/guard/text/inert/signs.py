@@ -16,6 +16,7 @@ from hub.guard.text.sure_commands import (
     is_plain_redirection,
     renames_programs,
     run_in,
+    stands_behind,
 )
 
 _ENDS_REMARK = re.compile(r"[;&|<>$'\"\\`]")
@@ -71,8 +72,8 @@ def plain_remarks(line: CommandLine) -> list[Replacement]:
     """Return the remarks that a shell that knows none takes for lone commands."""
     found = list[Replacement]()
     for start, end in line.script.remarks if line.script.is_closed else []:
-        is_line = line.text[:start].rstrip(" \t")[-1:] in {"", "\n"}
-        if is_line and not _ENDS_REMARK.search(line.text, start, end):
+        is_behind = stands_behind(line.text, start)
+        if not (is_behind or _ENDS_REMARK.search(line.text, start, end)):
             found.append(Replacement(start, end))
     return found
 
@@ -90,9 +91,11 @@ def lone_slashes(line: CommandLine) -> list[Replacement]:
 
     Such as `expr 4 / 2`, `cut -d / -f 1 | tr / _`, `echo $HOME`.
     """
-    run = run_in(line.script)
-    is_git = run[:1] != [] and run[0].words[0].raw == "git"  # without a shell it gets all words
-    if not all(map(_lists_nothing, run)) or not (is_git or not _TAKES_FOLDER.search(line.text)):
+    run = run_in(line.text, line.script)
+    if not run or not all(map(_lists_nothing, run)):
+        return []
+    is_git = run[0].words[0].raw == "git"  # without a shell it gets all words
+    if _TAKES_FOLDER.search(line.text) and not is_git:
         return []
     return [Replacement(0, len(line.text), _PRINTED.sub("x", _LONE_SLASH.sub("0", line.text)))]
 
