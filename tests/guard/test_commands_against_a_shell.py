@@ -28,6 +28,13 @@ pytestmark = pytest.mark.live
 
 HIDDEN = "what nobody may read"
 READING = [
+    "IFS=_; cat $(echo x_leak)",
+    "x=_; export IFS=$x; cat `basename x_leak`",
+    "printf -v IFS _; cat $(cat <<< x_leak)",
+    "IFS=_ read a b < <(echo x_leak); cat $b",
+    "IFS=a read a b <<< xaleak; cat $b",
+    "IFS=_ read a b <<E\nx_leak\nE\ncat $b",
+    "echo x_leak > f; IFS=_ read a b < f; cat $b",
     # In single quotes nothing is substituted: the script is a word, also inside `"$(...)"`.
     """echo "$(x='x=(a .); cat ${x[1]}./private/secret.txt'; eval "$x")\"""",
     """echo "$(bash -c 'x=(a .); cat ${x[1]}./private/secret.txt')\"""",
@@ -461,6 +468,11 @@ QUOTED = [
 ]
 """Paths as they stand in a shell's command, for tools that put a path into one."""
 FROM_THE_TOP = [
+    "true; cat $(echo -n a > f; tr a / < f){top}/{rest}",
+    "true; cat $(nproc | tr -c / / | head -c 1){top}/{rest}",
+    "true; cat $(pwd | tr -cd / | head -c 1){top}/{rest}",
+    "true; cat $(expr substr / 1 1){top}/{rest}",
+    "true; expr $x / $y > f; cat $(cat f){top}/{rest}",
     "cat /$x'{top}'/{rest}",
     'cat /$x"{top}"/{rest}',
     "cat /{{{first}..{first}}}{others}/{rest}",

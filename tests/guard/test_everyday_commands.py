@@ -192,6 +192,9 @@ CALCULATED = [
     'BRANCH=$(git branch --show-current | tr / -); docker build -t "x:$BRANCH" .',
     "git status && expr $x '/' 2 && echo a/b | tr -d \\/",
     'IFS=/ read -ra a <<< "$x"; echo "${a[0]}"',
+    'IFS=. read -r a b c <<< "$(node -p "require(\'./package.json\').version")"; ./run.sh $a',
+    "cd src && m=$(expr 9 / $n); x=$(git log | tr -d / | tr / -)",
+    "while IFS=, read -r a b; do mkdir -p build/$a; done < data/x.csv; IFS=$'\\n'; ls",
 ]
 CALCULATED_OUT = [
     "ls src | tr / _",  # without a shell that is `ls /`
@@ -205,6 +208,10 @@ CALCULATED_OUT = [
     "IFS=/ read a b <<E\nx/leak\nE\ncat $b",
     "printf 'x/leak\\n' > x; IFS=/ read a b < x; cat $b",
     'IFS=/ read a b <<< "x//"; ls $b',
+    "read a b <<< '/ *'; echo $a$b",
+    "IFS=x read a b <<< '/x*'; echo $a$b",
+    "cd src && ls $(nproc | tr 0-9 /)",
+    "cd src && ls $(expr 0 \\| /)",
     "cd src && eval tr / _; ls /",
     "sudo ls $((1 / 1))",
     "npm exec cat $((1 /etc/passwd ))",

@@ -8,7 +8,7 @@ from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from hub.guard.text.assignments import COMPUTES, with_assigned
+from hub.guard.text.assignments import COMPUTES, split_elsewhere, with_assigned
 from hub.guard.text.code import constants_in, with_folders_of_code
 from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
 from hub.guard.text.inert.signs import RUNS_SCRIPTS
@@ -240,9 +240,13 @@ def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Itera
     `spellings` has the ways to parse each of its spellings. A text that code puts together counts
     as a word for `xargs`.
     """
+    parts = dict[str, None]()
     for spelling, scripts in spellings.items():
         joined = constants_in(spelling, _texts_of(spelling, scripts))
         yield from (f"xargs {one}" for one in joined)
+        parts |= dict.fromkeys(split_elsewhere(spelling, scripts))
+    if parts:
+        yield f"xargs {' '.join(map(_quote, parts))}"
     if _INNER_SHELL.search(command) is None:
         return
     for spelling, scripts in spellings.items():

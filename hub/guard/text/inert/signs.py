@@ -63,8 +63,12 @@ RUNS_PRINTED = re.compile(
     r"\b(?:xargs(?! (?:-[r0]+ )*sed -i )|parallel|read)\b|\|\s*(?:[akz]|ba|da)?sh\b"
 )
 """What may run what is printed, or open the words of it."""
-_SLASH_FOR = {"expr": "%", "tr": "/-/"}
-"""What stands for `/` without being a path."""
+_SLASH, _VALUE = r"['\"\\]?/['\"]?", r"\"?\$(?:\w+|\{\w+\})\"?"
+_SLASH_FOR = (
+    (rf"expr (?:\d+ {_SLASH} (?:\d+|{_VALUE})|{_VALUE} {_SLASH} \d+)", "%"),
+    (rf"tr (?:-d )?{_SLASH}(?: (?:['\"]?-['\"]?|(?:[^/\\$`-]|\\[nt])+))?", "/-/"),
+)
+"""Commands that print no slash that they have as an operand, and what stands for that there."""
 HAS_OPERATORS = re.compile(r"\b(?:expr|tr) ")
 
 
@@ -114,9 +118,9 @@ def slashes_of_operators(line: CommandLine) -> list[Replacement]:
         words = list(
             dropwhile(lambda word: word.raw in BEHIND or SET_BEFORE.match(word.raw), words)
         )
-        put = _SLASH_FOR.get(words[0].raw) if words else None
-        slashes = (word for word in words[1:] if put and word.text == "/")
-        found += (Replacement.of(word, put or "") for word in slashes)
+        text = " ".join(word.raw for word in words)
+        put = next((of for command, of in _SLASH_FOR if re.fullmatch(command, text)), None)
+        found += [Replacement.of(word, put) for word in words if put and word.text == "/"]
     return found
 
 
@@ -170,12 +174,16 @@ _LISTS_NOTHING = re.compile(
 """A simple command that gives only an error for `/`, even if no shell reads it."""
 
 
+_VARIES = re.compile(rf"{RUNS.pattern}|[*?\[]")
+"""Signs that a shell runs something in a text, or looks for files if a variable holds it."""
+
+
 def _lists_nothing(command: SimpleCommand) -> bool:
     """Return whether a command gives only an error for `/`, even if no shell reads it."""
     return (
         {command.before, command.after} <= BETWEEN_COMMANDS
         and all(
-            is_plain_redirection(word) or (word.operator == "<<<" and not RUNS.search(word.raw))
+            is_plain_redirection(word) or (word.operator == "<<<" and not _VARIES.search(word.raw))
             for word in command.words
             if word.operator
         )
