@@ -1336,6 +1336,7 @@ WRITTEN = [
     "cd src && cat > nginx.conf <<'E'\nroot /var/www;\nE\ngit add nginx.conf && git commit -m x",
     "cd src && set -e\ncat > x/a.conf <<E\nuser /etc/x\nE\ngrep -c user x/a.conf; npm test",
     "cd src && tee .gitignore <<'E'\n/dist\n/etc/\nE\ndiff .gitignore ../a.txt",
+    "cd src && cat > .env.test <<'E'\nX=/etc/x\nE\nnpm install @types/node @a/b@1.2 && npm test",
     "cd src && cat > a.test.mjs <<'E' && node --test a.test.mjs\nimport a from '../../a'\nE",
     "psql \"$DATABASE_URL\" <<'E'\nselect a / b from c where d like '/api/%'\nE",
 ]
@@ -1346,6 +1347,8 @@ WRITTEN_OUT = [
     "cd src && cat > .git/hooks/pre-commit <<'E'\ncat /etc/x\nE\ngit commit -m x",
     "cd src && cat > a.conf <<'E'\ncat /etc/x\nE\ngit config include.path a.conf",
     "cd src && cat > a.conf <<'E'\ncat /etc/x\nE\nnginx -c a.conf",
+    "cd src && cat > a.txt <<'E'\n/etc/x\nE\nruff check @a.txt",
+    "cd src && cat > a.ini <<'E'\n/etc/x\nE\nx=@; pytest \"$x\"a.ini",
     "cat > x.py <<E\nls / \nE\nsh x.py",
     "cat > x.sh <<E\nls / \nE\n./x.sh",
     "cat > x.txt <<E\n / \nE\nxargs ls < x.txt",

@@ -16,8 +16,13 @@ from hub.guard.text.sure_commands import (
 )
 
 _PLAIN_WORD = re.compile(rf"{PLAIN_NAME.pattern}|\"\$\w+\"")
-_USES_LINES = re.compile(rf"{RENAMES.pattern}|\$\(|`|--files")
-"""The same, or that it takes what is in files for words or for names: `wc --files0-from`."""
+_USES_LINES = re.compile(
+    rf"{RENAMES.pattern}|\$\(|`|--files|(?<!\w)@(?![\w-]+/[\w-]+(?:@[\d.]+)?(?:\s|\Z))"
+)
+"""The same, or that it takes what is in files for words or for names: `--files0-from`, `ruff @x`.
+
+Not `npm install @types/node`.
+"""
 _RUN_NOTHING = re.compile(r"cd|cat|mkdir|chmod|touch|ls|wc|echo|true|tee")
 _TAKES_TEXT = re.compile(
     r"(?:git (?:commit|tag|notes|merge)|gh \w+ \w+|kubectl (?:apply|create|delete|diff|replace))"
