@@ -28,6 +28,10 @@ pytestmark = pytest.mark.live
 
 HIDDEN = "what nobody may read"
 READING = [
+    "export IFS=_; cat $(echo 'x_l*')",
+    "cat $(echo LEAK | tr '[:upper:]' '[:lower:]')",
+    "cat .$(echo a | tr -cd b)./private/secret.txt",
+    "cat $(echo 1ea2 | tr -d '[=1=]' | tr -cd 0-9a-z | sed s/^/l/ | tr '\\062' k)",
     "IFS=_; cat $(echo x_leak)",
     "x=_; export IFS=$x; cat `basename x_leak`",
     "printf -v IFS _; cat $(cat <<< x_leak)",

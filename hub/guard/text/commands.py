@@ -63,6 +63,7 @@ _INNER_SHELL = re.compile(
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
+_NAME = re.compile(r"[\w./:@%+=,*?\[\]-]+")
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SCRIPT_IN_VARIABLE = re.compile(r"(?:\w+|\[[^\]\s]*\])\+?=(?=\S[^\n]*\s)(.*[$`(].*)", re.DOTALL)
 """A word that sets a variable to what may be a script that computes something."""
@@ -246,7 +247,8 @@ def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Itera
         yield from (f"xargs {one}" for one in joined)
         parts |= dict.fromkeys(split_elsewhere(spelling, scripts))
     if parts:
-        yield f"xargs {' '.join(map(_quote, parts))}"
+        # Behind that a shell looks for files.
+        yield f"xargs {' '.join(one if _NAME.fullmatch(one) else _quote(one) for one in parts)}"
     if _INNER_SHELL.search(command) is None:
         return
     for spelling, scripts in spellings.items():
