@@ -32,6 +32,7 @@ from hub.guard.text.commands import (
 from hub.guard.text.containers import mounts_whole_disk, without_mount_targets, without_targets
 from hub.guard.text.emptiness import variables_set_in
 from hub.guard.text.expansion import forms_from_top, joins_braces, plainly, with_plain_signs
+from hub.guard.text.inert.parts import without_inert
 from hub.guard.text.names import (
     SHORT_OPTION,
     count_signs,
@@ -42,7 +43,7 @@ from hub.guard.text.names import (
     smallest_pieces_in,
 )
 from hub.guard.text.overlong import is_one_path, paths_in, shortened, straightened, with_short_roots
-from hub.guard.text.programs import created_paths, tamed, without_texts
+from hub.guard.text.programs import created_paths
 from hub.guard.text.prose import is_list_of_words, is_prose
 from hub.guard.text.readings import FOUND, ITEM, SIDE, WITH_HOST, Reader, readings
 from hub.guard.text.shell import ways_to_parse
@@ -244,11 +245,11 @@ class CandidateTexts(Struct, frozen=True):
         self.tracer.effort.spend(effort_to_read(value))
         reader, is_whole = self._shell(), starts and is_line
         value = without_interpreters(with_plain_signs(value, reader.env))
-        written = entered = value = tamed(value, posix=self.posix) if is_whole else value
+        written = entered = value = without_inert(value, posix=self.posix) if is_whole else value
         if mounts_whole_disk(value, reader, self.tracer.effort):
             yield "/", iter((("/", SIDE, Kind.WEAK),))
         if is_whole and len(value) <= PATH_MAX:
-            value = without_mount_targets(without_texts(value))
+            value = without_mount_targets(value)
             entered = from_its_link(value, self.local_paths.is_new)
             entered = self.local_paths.from_entered(entered, reader.env)
         # No program opens all of a command as one name that starts with `cd`.

@@ -14,7 +14,7 @@ from msgspec import Struct
 from hub.guard.text.assignments import FOLDER, MOST_VALUES, folders_given
 from hub.guard.text.code import climbs_in_code
 from hub.guard.text.expansion import VARIABLE
-from hub.guard.text.shell import CommandWord, SimpleCommand, parsed, without_quotes
+from hub.guard.text.shell import CommandWord, SimpleCommand, without_quotes
 from hub.guard.text.sure_commands import (
     ACTIVATES,
     ANY,
@@ -24,11 +24,14 @@ from hub.guard.text.sure_commands import (
     KEYWORDS,
     LOOPS,
     SET_BEFORE,
+    CommandLine,
+    Replacement,
     harm_of,
     is_literal,
     may_hinder,
     renames_programs,
-    sure_script,
+    replaced,
+    stands_behind,
 )
 
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
@@ -60,8 +63,8 @@ _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
-_PLAIN_INNER = re.compile(r"[^'\\]*\$\([^'\\]*")
-"""No script in quotes, which starts elsewhere itself."""
+_PLAIN_INNER = re.compile(rf"(?!(?s:.*)[\s(](?:{_MOVES_PROGRAM.pattern}))[^'\\]*\$\([^'\\]*")
+"""No script in quotes, which starts elsewhere itself, nor a program that does: `$(tar -C ..)`."""
 _ABOVE, _ABOVE_NAME = re.compile(r"(?:\.\./?)+"), re.compile(r"[^./].*/\.\.")
 _WILD_ABOVE = re.compile(r"(?=.*[*?\[{$])(?:[/$].|.*\.\.)|\{\}|xargs\Z")
 """What may name the folder that a command runs in, or one around that."""
@@ -85,23 +88,25 @@ def from_entered_folders(
     moves = ".." in command and re.search("cd |pushd ", command) and "CDPATH" not in env
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
-    commands = sure_script(command) if not renames_programs(command) else []
+    line = CommandLine.of(command)
+    commands = line.sure if not renames_programs(command) else []
     is_aside = any("&" in {*one.signs, one.after} for one in commands)
-    if is_aside and "mv" in command:  # it may move the folder that another command is in
+    # What is aside may move the folder of another one; a `cd` that gets a remark is not done.
+    if (is_aside and "mv" in command) or any(
+        stands_behind(command, start) and "'" not in command[start:end]
+        for start, end in line.script.remarks
+    ):
         return command
     words = [word.raw for one in commands[:1] for word in one.given]
     words = list(dropwhile(SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
         return command
     values = folders_given(command, commands, env)
-    documents = parsed(command, remarks=True).documents
-    ways = (
-        _Walk(commands, values, (enters, makes, finds), is_careful=how) for how in (False, True)
-    )
-    found = (way.climbs(words[0], partial(climbs_in_code, command, documents)) for way in ways)
-    for start, folder in sorted(next((one for one in found if one is not None), None) or [])[::-1]:
-        command = f"{command[:start]}{folder}{command[start:]}"
-    return command
+    disk, in_code = (enters, makes, finds), partial(climbs_in_code, command, line.script.documents)
+    ways = (_Walk(commands, values, disk, is_careful=how) for how in (False, True))
+    found = (way.climbs(words[0], in_code) for way in ways)
+    climbs = next((one for one in found if one is not None), None) or []
+    return replaced(command, (Replacement(start, start, folder) for start, folder in climbs))
 
 
 class _LostError(Exception):
@@ -372,7 +377,7 @@ def _may_move(words: list[CommandWord], places: _Places) -> bool:
     if _HIDES.match(line) or not _MOVES.isdisjoint(texts):
         return ACTIVATES.fullmatch(line) is None
     around = {"$PWD"}.union(*(at.split("/") for at in places)) - {"", ".", ".."}
-    parts = re.split(r"[\s'\"()]+", " ".join(texts))
+    parts = re.split(r"[\s'\"()|]+", " ".join(texts))
     return "mv" in parts and any(
         part.rstrip("/").rpartition("/")[2] in around or _WILD_ABOVE.match(part) for part in parts
     )

@@ -22,8 +22,9 @@ from hub.guard.named_folders import NamedFolders
 from hub.guard.own_files import OwnFileRules
 from hub.guard.plain_paths import reads_as_one_path
 from hub.guard.policy import Policy
+from hub.guard.text.inert.parts import without_lines
 from hub.guard.text.readings import Reader, readings
-from hub.guard.text.sure_commands import script_of, without_lines
+from hub.guard.text.sure_commands import script_of
 from hub.paths.resolve import PATH_MAX, Flavour, PathError
 from hub.values import Call, Json, JsonObject
 

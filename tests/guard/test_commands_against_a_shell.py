@@ -28,6 +28,17 @@ pytestmark = pytest.mark.live
 
 HIDDEN = "what nobody may read"
 READING = [
+    "export IFS=_; cat $(echo 'x_l*')",
+    "cat $(echo LEAK | tr '[:upper:]' '[:lower:]')",
+    "cat .$(echo a | tr -cd b)./private/secret.txt",
+    "cat $(echo 1ea2 | tr -d '[=1=]' | tr -cd 0-9a-z | sed s/^/l/ | tr '\\062' k)",
+    "IFS=_; cat $(echo x_leak)",
+    "x=_; export IFS=$x; cat `basename x_leak`",
+    "printf -v IFS _; cat $(cat <<< x_leak)",
+    "IFS=_ read a b < <(echo x_leak); cat $b",
+    "IFS=a read a b <<< xaleak; cat $b",
+    "IFS=_ read a b <<E\nx_leak\nE\ncat $b",
+    "echo x_leak > f; IFS=_ read a b < f; cat $b",
     # In single quotes nothing is substituted: the script is a word, also inside `"$(...)"`.
     """echo "$(x='x=(a .); cat ${x[1]}./private/secret.txt'; eval "$x")\"""",
     """echo "$(bash -c 'x=(a .); cat ${x[1]}./private/secret.txt')\"""",
@@ -461,6 +472,11 @@ QUOTED = [
 ]
 """Paths as they stand in a shell's command, for tools that put a path into one."""
 FROM_THE_TOP = [
+    "true; cat $(echo -n a > f; tr a / < f){top}/{rest}",
+    "true; cat $(nproc | tr -c / / | head -c 1){top}/{rest}",
+    "true; cat $(pwd | tr -cd / | head -c 1){top}/{rest}",
+    "true; cat $(expr substr / 1 1){top}/{rest}",
+    "true; expr $x / $y > f; cat $(cat f){top}/{rest}",
     "cat /$x'{top}'/{rest}",
     'cat /$x"{top}"/{rest}',
     "cat /{{{first}..{first}}}{others}/{rest}",
@@ -479,6 +495,23 @@ FROM_THE_TOP = [
     "docker() {{ true; }}\ncat <<E >&2\ndocker run '\nE\n"
     'printf %s "$(grep -h nobody -w /{top}/{rest} )" # \'',
 ]
+
+TYPED = [
+    "cd in # a\ncat ../private/secret.txt",
+    "cd in && true # a; cd -\ncat ../private/secret.txt",
+    "cd in && true # a & b && cd $OLDPWD\ncat ../private/secret.txt",
+    "cd in && (true) # a\ncat ../private/secret.txt",
+    "{ cd in; } # a\ncat ../private/secret.txt",
+    "for d in in # a\ndo cd $d; cat ../private/secret.txt; cd ..; done",
+    "cd in && echo 'cat ../../private/secret.txt' > f # ; . ./f",
+    "cd in && tee f.py <<'E' # ; . ./f.py\ncat ../../private/secret.txt\nE",
+    "cd in # it's\necho ';cat ../private/secret.txt;' # it's",
+    "echo a # ; cd / ; cat {rest}",
+    "printf %s a # | cat; cd $HOME; cat secret.txt",
+    "x=in # a\ncd $x; cat secret.txt",
+    "y=a x=in # it's a\ny= # it's a\ncd $x; cat secret.txt",
+]
+"""Commands that are typed into a shell that knows no remarks there, as `zsh -i`."""
 
 
 MOUNTING = [
@@ -543,12 +576,14 @@ def objection(top: Path, text: str, kind: Kind = Kind.COMMAND) -> str | None:
     return judge.objection(candidate)
 
 
-def printed(top: Path, command: str) -> str:
+def printed(top: Path, command: str, *, typed: bool = False) -> str:
     bash = shutil.which("bash")
     assert bash is not None, "install bash"
+    options = ["--norc", "+O", "interactive_comments", "-i"] if typed else ["-c", command]
     env = {"PATH": os.environ["PATH"], "HOME": f"{top}/home"}
     run = subprocess.run(  # noqa: S603 - a shell is what is asked here
-        [bash, "-c", command],
+        [bash, *options],
+        input=f"{command}\n" if typed else None,
         cwd=top / "project",
         env=env,
         capture_output=True,
@@ -563,6 +598,13 @@ def test_a_command_that_a_shell_takes_outside_is_refused(top: Path, command: str
     command = command.replace("{many}", " ".join(f"a{n}" for n in range(60)))
     command = command.replace("{few}", " ".join(f"a{n}" for n in range(9)))
     assert HIDDEN in printed(top, command)
+    assert objection(top, command) is not None
+
+
+@pytest.mark.parametrize("command", TYPED)
+def test_a_command_whose_remarks_a_shell_may_run_is_refused(top: Path, command: str) -> None:
+    command = command.replace("{rest}", str(top / "private" / "secret.txt")[1:])
+    assert HIDDEN in printed(top, command, typed=True)
     assert objection(top, command) is not None
 
 

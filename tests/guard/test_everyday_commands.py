@@ -187,8 +187,32 @@ CALCULATED = [
     "cut -d / -f 1 a.txt 2>&1 | sort | uniq -c",
     "n=10; test $((n / 3)) -gt 2 && echo ${n}%: $((n / 2)) > out.txt",
     "n=$(ls | wc -l); echo $((n / 2)); (( n > 3 )) && echo many",
+    "x=$(expr 10 / 2); echo $x",
+    "cd src && ls | tr / _",
+    'BRANCH=$(git branch --show-current | tr / -); docker build -t "x:$BRANCH" .',
+    "git status && expr $x '/' 2 && echo a/b | tr -d \\/",
+    'IFS=/ read -ra a <<< "$x"; echo "${a[0]}"',
+    'IFS=. read -r a b c <<< "$(node -p "require(\'./package.json\').version")"; ./run.sh $a',
+    "cd src && m=$(expr 9 / $n); x=$(git log | tr -d / | tr / -)",
+    "while IFS=, read -r a b; do mkdir -p build/$a; done < data/x.csv; IFS=$'\\n'; ls",
 ]
 CALCULATED_OUT = [
+    "ls src | tr / _",  # without a shell that is `ls /`
+    "cd . && cat $(echo '//@private@x' | tr / . | tr @ /)",
+    "cd src && expr() { ls $2; }; expr 4 / 2",
+    "cd src && alias tr=ls\ntr / _",
+    "cd . && tr x / <<< x | xargs ls",
+    "IFS=/; x=../private; set -- $x; cat $1/$2/x",
+    "IFS=/ ls /",
+    "IFS=/; cat $(echo x/leak)",
+    "IFS=/ read a b <<E\nx/leak\nE\ncat $b",
+    "printf 'x/leak\\n' > x; IFS=/ read a b < x; cat $b",
+    'IFS=/ read a b <<< "x//"; ls $b',
+    "read a b <<< '/ *'; echo $a$b",
+    "IFS=x read a b <<< '/x*'; echo $a$b",
+    "cd src && ls $(nproc | tr 0-9 /)",
+    "cd src && ls $(expr 0 \\| /)",
+    "cd src && eval tr / _; ls /",
     "sudo ls $((1 / 1))",
     "npm exec cat $((1 /etc/passwd ))",
     "echo '$((1 /etc/passwd ))' | xargs cat",
@@ -1099,9 +1123,17 @@ ENTERED = [
     "pushd src && ls .. && popd",
     "pushd src/sub > /dev/null && cat ../a.py && popd && ls",
     "cd src && npm run dev > ../dev.log 2>&1 &\nsleep 3",
+    "cd src # that's it\ncat ../a.txt",
+    "cd src && x=$(git branch | head -1) && cat ../a.txt",
     "cd src && (go run a.go > a.log 2>&1 &) && sleep 2 && cd ..",
 ]
 ENTERED_OUT = [
+    "cd src # it's\ncat ../../private/x",
+    "x=$(git branch | xargs rm -r src); cd src; cat ../private/x",
+    "cd src && tar -xf $(tar -C .. -cf x ../private) x",
+    "cd src && echo $(env -C .. cat ../private/x)",
+    "cd src && echo $(true | env --chdir=.. cat ../private/x)",
+    "cd src/sub && x=$(true|mv ../sub ../../new) && cat ../../private/x",
     "cd src/sub && mv ../sub ../../new && ls ../..",
     "cd src/sub && sudo mv -t ../.. ../sub/ && ls ../..",
     "cd src/sub && git mv ../../src ../../build && cd ../../..",
@@ -1301,10 +1333,22 @@ WRITTEN = [
     "mkdir -p x && cat > x/y.sql <<'E'\nSELECT a / b\nE\npsql -f x/y.sql",
     "cat <<'E' | python3\nprint(1 / 2)\nE",
     "sqlite3 x.db <<'E'\nSELECT a / b\nE",
+    "cd src && cat > nginx.conf <<'E'\nroot /var/www;\nE\ngit add nginx.conf && git commit -m x",
+    "cd src && set -e\ncat > x/a.conf <<E\nuser /etc/x\nE\ngrep -c user x/a.conf; npm test",
+    "cd src && tee .gitignore <<'E'\n/dist\n/etc/\nE\ndiff .gitignore ../a.txt",
+    "cd src && cat > .env.test <<'E'\nX=/etc/x\nE\nnpm install @types/node @a/b@1.2 && npm test",
     "cd src && cat > a.test.mjs <<'E' && node --test a.test.mjs\nimport a from '../../a'\nE",
     "psql \"$DATABASE_URL\" <<'E'\nselect a / b from c where d like '/api/%'\nE",
 ]
 WRITTEN_OUT = [
+    "cd src && cat > nginx.conf <<'E'\ncat /etc/x\nE\ngit add nginx.conf && sh nginx.conf",
+    "cd src && cat > a.conf <<'E'\ncat /etc/x\nE\ngrep . a.conf | sh",
+    "cd src && cat > a.conf <<'E'\n/etc/x\nE\nset -- $(cat a.conf)\ncat $1",
+    "cd src && cat > .git/hooks/pre-commit <<'E'\ncat /etc/x\nE\ngit commit -m x",
+    "cd src && cat > a.conf <<'E'\ncat /etc/x\nE\ngit config include.path a.conf",
+    "cd src && cat > a.conf <<'E'\ncat /etc/x\nE\nnginx -c a.conf",
+    "cd src && cat > a.txt <<'E'\n/etc/x\nE\nruff check @a.txt",
+    "cd src && cat > a.ini <<'E'\n/etc/x\nE\nx=@; pytest \"$x\"a.ini",
     "cat > x.py <<E\nls / \nE\nsh x.py",
     "cat > x.sh <<E\nls / \nE\n./x.sh",
     "cat > x.txt <<E\n / \nE\nxargs ls < x.txt",
@@ -1605,5 +1649,5 @@ def test_a_command_that_takes_too_long_to_take_apart_is_refused_unread(
 ) -> None:
     lines = "class A:\n    def f(self, x):\n        return self.y[x] + 1\n" * 2500
     assert objection(top, f"cat > a.py <<'E'\n{lines}E") is None
-    monkeypatch.setattr(candidate_texts, "tamed", pytest.fail)
+    monkeypatch.setattr(candidate_texts, "without_inert", pytest.fail)
     assert "too many" in (objection(top, "cat " + "#\na)" * 75_000) or "")

@@ -12,9 +12,9 @@ apart as shells do), `sure_commands.py` (what each shell takes apart in the same
 (what `$(...)` prints, and what runs a printed text), `code.py` (what code and filters make of
 constants), `emptiness.py` (what may be nothing, so that `cd` goes home), `expansion.py` (variables,
 braces and wildcards), `assignments.py` (variables that commands set), `uris.py` (URIs of this
-machine and of others), `commands.py` (the words of commands that can be paths), `programs.py` (what
-programs make of their words), `containers.py` (commands that start containers), `prose.py`
-(sentences, YAML and code are no lists of paths), `names.py` (file names in a text without path
-signs, and in patches),
-`overlong.py` (values longer than any path, and paths of roots).
+machine and of others), `inert/` (the parts of a command that no program opens), `commands.py` (the
+words of commands that can be paths), `programs.py` (what programs make of their words),
+`containers.py` (commands that start containers), `prose.py` (sentences, YAML and code are no lists
+of paths), `names.py` (file names in a text without path signs, and in patches), `overlong.py`
+(values longer than any path, and paths of roots).
 """

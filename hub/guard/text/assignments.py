@@ -14,7 +14,7 @@ from hub.guard.budget import TooManyWaysError
 from hub.guard.text.code import told_by
 from hub.guard.text.emptiness import SET_BY_SHELL, SETS_DEFAULT
 from hub.guard.text.expansion import COMPUTED, VARIABLE, plainly
-from hub.guard.text.shell import SimpleCommand, parsed, without_quotes
+from hub.guard.text.shell import Script, SimpleCommand, parsed, without_quotes
 from hub.guard.text.sure_commands import BEHIND
 
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?(\+?)=(.*)", re.ASCII | re.DOTALL)
@@ -53,6 +53,7 @@ _LONGEST_VALUE = 4096
 _LONGEST = 4 * 4096
 _MOST_ALTERED = 64
 _LONGEST_ALTERED = 512
+_ONLY_READS = re.compile(r"\bIFS=(?:'[^']*'|\"[^\"]*\"|[^\s'\"])* +read\b")
 _MOST_TEXT = 32 * _LONGEST
 _TURNS = 3
 """So often a value may refer to another one: `a=/; b=$a; ls $b`."""
@@ -191,6 +192,34 @@ def _values_in(command: str) -> dict[str, list[str]]:
             parts += [one for text in parts for one in text.split()]
             told[name] = list(dict.fromkeys((*texts, *parts)))
     return {name: texts for name, texts in told.items() if texts}
+
+
+def split_elsewhere(command: str, scripts: list[Script]) -> Iterator[str]:
+    """Yield the parts of words, where a command says that a shell splits them: `IFS=_; ls a_b`.
+
+    Each part with the rest behind it, too, which the last name behind `read` gets. If that is only
+    said for `read`, the words that are printed, and the lines of here-documents.
+
+    Raises:
+        TooManyWaysError: a word has too many parts.
+    """
+    values = _values_in(command).get("IFS", ()) if "IFS" in command else ()
+    signs = {*"".join(values)} - {*" \t\n"}
+    if not signs:
+        return
+    is_for_all = "IFS" in _ONLY_READS.sub("", command)
+    is_closed = command.count("(") == command.count(")")
+    at = re.compile(f"[{re.escape(''.join(signs))}]+")
+    for one in (one for script in scripts for one in script.commands):
+        prints = not _PRINTS.isdisjoint(word.text for word in one.given)
+        # To `zsh` an open bracket may be one of the text: `read a b <<< (a_b; ls $b`.
+        is_text = prints or one.lines_of is not None or (one.before == "(" and not is_closed)
+        for word in one.words:
+            parts = at.split(word.text) if is_for_all or is_text or word.operator == "<<<" else ()
+            if len(parts) > _MOST_ALTERED:
+                raise TooManyWaysError
+            yield from parts
+            yield from (word.text[of.end() :] for of in at.finditer(word.text) if parts)
 
 
 _Given: TypeAlias = "tuple[str, list[str], bool]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -69,6 +70,17 @@ _SUBSTITUTES = re.compile(
 )
 _PLAIN_OLD = re.compile(r"\^|\$|\.\*|(?:[\w /:@,=!#%&~|-]|\\[./])+")
 _ESCAPED = re.compile(r"\\(.)")
+_CODE_OF_TR = re.compile(r"\\([0-7]{1,3})")
+_CLASS_OF_TR = re.compile(r"\[(?::(\w+):|=(.)=|(.)\*\d*)\]", re.ASCII | re.DOTALL)
+_CLASSES = {
+    "upper": string.ascii_uppercase,
+    "lower": string.ascii_lowercase,
+    "alpha": string.ascii_uppercase + string.ascii_lowercase,
+    "digit": string.digits,
+    "alnum": string.digits + string.ascii_uppercase + string.ascii_lowercase,
+    "punct": string.punctuation,
+    "space": string.whitespace,
+}
 _RANGE = re.compile(r"([ -\[\]-~])-([ -~])")
 
 
@@ -262,7 +274,9 @@ def changed_by(words: list[str], text: str) -> str | None:
             changed = decoded(text, is_hex=True)
         case ["tr", "-d", gone]:
             changed = text.translate(dict.fromkeys(map(ord, _signs(gone))))
-        case ["tr", old, new] if new:
+        case ["tr", "-cd" | "-dc", kept]:
+            changed = "".join(filter(_signs(kept).__contains__, text))
+        case ["tr", old, new] if new and (old == "-" or old[:1] != "-"):
             changed = _with_signs(text, _signs(old), _signs(new))
         case ["sed", *scripts]:
             changed = _edited(text, [one for one in scripts if one[:1] != "-"])
@@ -273,7 +287,9 @@ def changed_by(words: list[str], text: str) -> str | None:
 
 
 def _signs(text: str) -> str:
-    """Return the signs that a word for `tr` stands for: `abc` for `a-c`."""
+    r"""Return the signs that a word for `tr` stands for: `abc` for `a-c`, `[=a=]bc` or `\141bc`."""
+    text = _CODE_OF_TR.sub(lambda of: chr(int(of[1], 8)), text)
+    text = _CLASS_OF_TR.sub(lambda of: _CLASSES.get(of[1] or "", of[2] or of[3] or of[0]), text)
     signs = _RANGE.sub(lambda of: "".join(map(chr, range(ord(of[1]), ord(of[2]) + 1))), text)
     return signs.replace("\\n", "\n")
 

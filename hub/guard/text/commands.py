@@ -8,9 +8,10 @@ from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from hub.guard.text.assignments import COMPUTES, with_assigned
+from hub.guard.text.assignments import COMPUTES, split_elsewhere, with_assigned
 from hub.guard.text.code import constants_in, with_folders_of_code
 from hub.guard.text.expansion import NUMBER, SEQUENCE, VARIABLE, defaulted
+from hub.guard.text.inert.signs import RUNS_SCRIPTS
 from hub.guard.text.names import SERIAL_PORT
 from hub.guard.text.printed import texts_run
 from hub.guard.text.programs import PREFIXES, RUN_BY_OPTION, RUNNERS, WordContext
@@ -23,7 +24,7 @@ from hub.guard.text.shell import (
     SimpleCommand,
     without_remarks,
 )
-from hub.guard.text.sure_commands import RUNS_SCRIPTS, goes_home
+from hub.guard.text.sure_commands import goes_home
 from hub.paths.resolve import Flavour
 
 _ANSI = re.compile(r"\$'([^'\\]*+(?:\\.[^'\\]*+)*)'", re.DOTALL)
@@ -62,6 +63,7 @@ _INNER_SHELL = re.compile(
 )
 """Each command that hands another one to a shell has one of these."""
 _RUN_NEXT = frozenset({"eval", "--exec", "--run", "--command", "--cmd", "-S", "foreach", "trap"})
+_NAME = re.compile(r"[\w./:@%+=,*?\[\]-]+")
 _SEVERAL_WORDS = re.compile(r"\S\s+\S")
 _SCRIPT_IN_VARIABLE = re.compile(r"(?:\w+|\[[^\]\s]*\])\+?=(?=\S[^\n]*\s)(.*[$`(].*)", re.DOTALL)
 """A word that sets a variable to what may be a script that computes something."""
@@ -239,9 +241,14 @@ def inner_commands(command: str, spellings: Mapping[str, list[Script]]) -> Itera
     `spellings` has the ways to parse each of its spellings. A text that code puts together counts
     as a word for `xargs`.
     """
+    parts = dict[str, None]()
     for spelling, scripts in spellings.items():
         joined = constants_in(spelling, _texts_of(spelling, scripts))
         yield from (f"xargs {one}" for one in joined)
+        parts |= dict.fromkeys(split_elsewhere(spelling, scripts))
+    if parts:
+        # Behind that a shell looks for files.
+        yield f"xargs {' '.join(one if _NAME.fullmatch(one) else _quote(one) for one in parts)}"
     if _INNER_SHELL.search(command) is None:
         return
     for spelling, scripts in spellings.items():

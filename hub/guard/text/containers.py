@@ -9,10 +9,15 @@ from msgspec.structs import replace
 from hub.guard.budget import Meter, TooManyWaysError
 from hub.guard.text.commands import spellings_of
 from hub.guard.text.expansion import SEPARATOR_VARIABLE, VARIABLE, alternatives, joins_braces
-from hub.guard.text.programs import OPENS_NOTHING
 from hub.guard.text.readings import Reader, readings
 from hub.guard.text.shell import parsed, without_documents, words_at_each_sign
-from hub.guard.text.sure_commands import has_only_texts, renames_programs, surely_parsed
+from hub.guard.text.sure_commands import (
+    CommandLine,
+    Replacement,
+    has_only_texts,
+    renames_programs,
+    replaced,
+)
 
 _MOUNT = re.compile(
     r"( (?:-[ditPqT]*v|--volume))[ =]?((?:\"[^\":]*\"|'[^':]*'|[^\s:\"'])+|[\"'][^\":']+)"
@@ -81,17 +86,17 @@ def without_mount_targets(command: str) -> str:
     if _CAN_START.search(command) is None:
         return command
     command = _without_lines_inside(command) if "<<" in command else command
-    commands = surely_parsed(command)
+    line, parts = CommandLine.of(command), list[Replacement]()
     # Without a shell the first program gets all words.
-    opens = bool(commands) and commands[0].given[0].raw not in OPENS_NOTHING
-    for one in reversed(commands):
+    opens = bool(line.commands) and line.opens_words
+    for one in line.commands:
         text = " ".join(f"{word.operator}{word.raw}" for word in one.words)
         start, last = one.words[0].start, one.words[-1]
         if _STARTED.match(text) and not renames_programs(command[:start]):
             text = text if opens else _without_inner(text)
             text = without_targets(_MOUNT.sub(r"\1=\2\3", text))
-            command = f"{command[:start]}{text}{command[last.start + len(last.raw) :]}"
-    return command
+            parts.append(Replacement(start, last.start + len(last.raw), text))
+    return replaced(command, parts)
 
 
 def _without_lines_inside(command: str) -> str:

@@ -68,6 +68,8 @@ _TAKING = re.compile(
 _COMPUTED_NAME = re.compile(r"(?![A-Za-z_]\w*=)[^\s$`{]*[$`{]", re.ASCII)
 _BEFORE_PROGRAM = re.compile(r"command|builtin|-p|--|[A-Za-z_]\w*=.*", re.ASCII | re.DOTALL)
 _NO_FILES = frozenset({"/dev/null", "1"})
+_REMARK = re.compile(r"[ \t]+#")
+"""Behind `x=a`: a shell that knows no remarks, as `zsh -i`, gives that to the program `#` alone."""
 _SIGNS = re.compile(r";;|&&|\|\||[();&|\n]")
 _LOOPS = frozenset({"for", "while", "until", "select"})
 _CLOSES = {"fi": {"if"}, "done": _LOOPS, "esac": {"case"}, "}": {"{"}}
@@ -172,7 +174,7 @@ class _Given:
     """
 
     def __init__(self, command: str, env: Mapping[str, str]) -> None:
-        script = parsed(command, remarks=True)
+        script, self._written = parsed(command, remarks=True), command
         for start, end in (*script.remarks, *((one.start, one.end) for one in script.documents)):
             blank = "\n" if command[end - 1 : end] == "\n" else " "
             command = f"{command[:start]}{blank * (end - start)}{command[end:]}"
@@ -276,6 +278,11 @@ class _Given:
         # A shell that cannot open the file of a redirection gives no value.
         opens = any(word.operator and word.text not in _NO_FILES for word in command.words)
         is_alone = is_alone and (not opens or words[:1] == ["for"])
+        last = command.words[-1]
+        is_alone = is_alone and not (
+            _DECLARES.isdisjoint(words[:1])
+            and _REMARK.match(self._written, last.start + len(last.raw))
+        )
         if (is_alone or (words[:1] == ["read"] and defaults)) and not command.depth:
             is_declared = len(words) == len(given) + (words[0] in _DECLARES if words else 0)
             wholes = {one[1] for one in assigned if is_declared and not one[2]}

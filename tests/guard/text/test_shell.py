@@ -17,7 +17,7 @@ import pytest
 
 from hub.guard.budget import TooManyWaysError
 from hub.guard.text.shell import parsed, without_remarks
-from hub.guard.text.sure_commands import surely_parsed
+from hub.guard.text.sure_commands import CommandLine
 
 COMMANDS = 400
 SECONDS = 60
@@ -225,14 +225,14 @@ def test_a_remark_ends_with_its_line() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("a 'b", "a $(b 'c')", "a #'", "a\rb", "a >&b", "a > $x", "a $'b'"),
+        *("a 'b", "a $(b 'c')", "a # b'\n# c'", 'a #"', "a\rb", "a >&b", "a > $x", "a $'b'"),
         *("a <<E\n$(b)\nE", "a <<'E F'\nE F", "a <<E\n'\nE\nb\r'"),
     ],
 )
 def test_what_shells_may_read_in_several_ways_is_not_sure(text: str) -> None:
-    assert surely_parsed(text) == []
-    assert len(surely_parsed("a 'b c' && $d \"$e\" 2>&1 > f # g")) == 2
-    assert len(surely_parsed("a <<'E' > x && \"b\\\"c\"\n$(x 'y')\nE\nd")) == 3
+    assert CommandLine.of(text).commands == []
+    assert len(CommandLine.of("a 'b c' && $d \"$e\" 2>&1 > f # g").commands) == 2
+    assert len(CommandLine.of("a <<'E' > x && \"b\\\"c\"\n$(x 'y')\nE\nd").commands) == 3
 
 
 def test_reading_takes_time_in_proportion_to_the_length() -> None:
@@ -242,5 +242,5 @@ def test_reading_takes_time_in_proportion_to_the_length() -> None:
 
 
 def test_what_each_shell_reads_alike_is_sure() -> None:
-    (command,) = surely_parsed('a $(b -c d) "${x%.*}/$y" ${z:-e}')
+    (command,) = CommandLine.of('a $(b -c d) "${x%.*}/$y" ${z:-e}').commands
     assert [word.raw for word in command.words] == ["a", "$(b -c d)", '"${x%.*}/$y"', "${z:-e}"]
