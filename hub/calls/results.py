@@ -11,16 +11,23 @@ from hub.jsonrpc.exact_json import WireError, encode
 from hub.jsonrpc.messages import Payload, as_object
 from hub.jsonrpc.raw_objects import parted, with_fields
 from hub.protocol.constants import (
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    MISSING_CLIENT_CAPABILITY,
     RESOURCE_NOT_FOUND,
     SERVER_INFO_META,
 )
+from hub.protocol.input_requests import URL_NEEDED
 from hub.sessions.services import ResultLimit
 from hub.values import JsonObject, object_or_empty
 
 UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 """The fields of a result that clients must not cache."""
+_SPECIFIED: Final = range(-32099, HEADER_MISMATCH + 1)
+"""The error codes that the specification keeps for itself, in the modern era."""
+_MEANT: Final = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, URL_NEEDED})
+"""Those that a server's error may have; URL_NEEDED is replaced where the client is sent to URLs."""
 _COMPLETE: Final = b'"complete"'
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
@@ -44,17 +51,29 @@ def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None)
 
 
 def renumbered(error: RpcError) -> RpcError:
-    """Return an error with the modern code for an unknown resource; all else stays unchanged.
+    """Return an error of a call with a code that a modern server may use; all else stays unchanged.
 
-    Data that cannot be read is left out of it.
+    Data that cannot be read is left out of an error whose code is another now.
     """
-    if error.code != RESOURCE_NOT_FOUND:
+    code = _code_for_modern(error.code)
+    if code == error.code:
         return error
     try:
-        whole: JsonObject = {**as_object(error.error), "code": INVALID_PARAMS}
+        whole: JsonObject = {**as_object(error.error), "code": code}
     except WireError:
-        return RpcError(INVALID_PARAMS, str(error))
-    return RpcError(INVALID_PARAMS, str(error), error=whole)
+        return RpcError(code, str(error))
+    return RpcError(code, str(error), error=whole)
+
+
+def _code_for_modern(code: int) -> int:
+    """Return the code for modern clients of a server's error.
+
+    Codes that only the specification may define mean nothing there, and UNSUPPORTED_VERSION would
+    be read as one of the hub's own: the hub has chosen the version that it speaks with its server.
+    """
+    if code == RESOURCE_NOT_FOUND:
+        return INVALID_PARAMS
+    return INTERNAL_ERROR if code in _SPECIFIED and code not in _MEANT else code
 
 
 def too_large(result: Payload, limit: ResultLimit | None, source: str) -> str | None:

@@ -62,3 +62,15 @@ def test_an_error_keeps_everything_but_a_code_that_the_era_has_another_for() -> 
         Raw(b'{"code":-32002,"message":"gone","data":%b}' % (b"[" * 500 + b"]" * 500))
     )
     assert renumbered(deep).error == {"code": -32602, "message": "gone"}
+
+
+@pytest.mark.parametrize("code", [-32022, -32023, -32050, -32099])
+def test_a_code_that_is_not_the_servers_to_use_becomes_an_internal_error(code: int) -> None:
+    error: JsonObject = {"code": code, "message": "busy", "data": {"after": 1.10}, "more": 1}
+    assert renumbered(RpcError.received(error)).error == {**error, "code": -32603}
+
+
+@pytest.mark.parametrize("code", [-32020, -32021, -32019, -32000, -32100, -32603, 7])
+def test_a_code_that_a_server_may_use_stays(code: int) -> None:
+    error = RpcError(code, "busy")
+    assert renumbered(error) is error
