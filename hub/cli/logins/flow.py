@@ -50,7 +50,7 @@ class LoginFailedError(HubError):
         self.fix = fix
 
 
-class RefusedError(LoginFailedError):
+class RefusedLoginError(LoginFailedError):
     """The authorization server has refused the login; `iss` is the issuer that it says it is."""
 
     def __init__(self, why: str, iss: str | None) -> None:
@@ -191,7 +191,7 @@ class BrowserLogin(ServerLogin):
     async def _answer(self) -> AuthorizationCodeResult:
         try:
             return await self._come_back()
-        except RefusedError as exc:
+        except RefusedLoginError as exc:
             # Whose it is comes first (RFC 9207): another's words are not shown.
             validate_authorization_response_iss(exc.iss, self.context.oauth_metadata)
             raise

@@ -16,7 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, RefusedError, log_in
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, RefusedLoginError, log_in
 from hub.logins.login import Login, LoginSettings
 
 PATH: Final = "/callback"
@@ -33,7 +33,7 @@ class Redirect:
     def __init__(self, url: str) -> None:
         self.url = url
         self._state: str | None = None
-        self._answer: AuthorizationCodeResult | RefusedError | None = None
+        self._answer: AuthorizationCodeResult | RefusedLoginError | None = None
         self._came = anyio.Event()
 
     def expect(self, address: str) -> None:
@@ -49,7 +49,7 @@ class Redirect:
             await self._came.wait()
         if self._answer is None:
             raise LoginFailedError(f"nobody has logged in within {PATIENCE:g} seconds")
-        if isinstance(self._answer, RefusedError):
+        if isinstance(self._answer, RefusedLoginError):
             raise self._answer
         return self._answer
 
@@ -75,11 +75,11 @@ class Redirect:
         return await self.come_back()
 
 
-def _answer_in(found: Mapping[str, str]) -> AuthorizationCodeResult | RefusedError | None:
+def _answer_in(found: Mapping[str, str]) -> AuthorizationCodeResult | RefusedLoginError | None:
     iss = found.get("iss")
     if "error" in found:
         text = " ".join(f"{found['error']} {found.get('error_description', '')}".split())
-        return RefusedError(f"the authorization server says {text[:200]}", iss)
+        return RefusedLoginError(f"the authorization server says {text[:200]}", iss)
     code = found.get("code")
     if code is None:
         return None

@@ -4,7 +4,13 @@ import httpx2
 import pytest
 from mcp.client.auth import AuthorizationCodeResult
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, RefusedError, ServerLogin, log_in
+from hub.cli.logins.flow import (
+    BrowserLogin,
+    LoginFailedError,
+    RefusedLoginError,
+    ServerLogin,
+    log_in,
+)
 from hub.logins.login import LoginSettings
 from tests.cli.logins.test_device_flow import URL, DeviceLoginWorld
 
@@ -53,7 +59,7 @@ async def test_a_refusal_is_shown_only_if_its_issuer_is_the_one_that_was_asked(
     )
 
     async def come_back() -> AuthorizationCodeResult:
-        raise RefusedError("it says no", issuer)
+        raise RefusedLoginError("it says no", issuer)
 
     settings = LoginSettings(URL, redirect="http://127.0.0.1:8976/callback")
     flow = BrowserLogin(settings, opened_nowhere, come_back)
