@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec import Raw
 
+from hub.catalog.pages import is_for_legacy
 from hub.jsonrpc.errors import RpcError
 from hub.jsonrpc.exact_json import WireError, encode
 from hub.jsonrpc.messages import Payload, as_object
@@ -20,7 +22,7 @@ from hub.protocol.constants import (
 )
 from hub.protocol.input_requests import URL_NEEDED
 from hub.sessions.services import ResultLimit
-from hub.values import JsonObject, object_or_empty
+from hub.values import Json, JsonObject, object_or_empty
 
 UNCACHED: Final[JsonObject] = {"ttlMs": 0, "cacheScope": "private"}
 """The fields of a result that clients must not cache."""
@@ -28,6 +30,7 @@ _SPECIFIED: Final = range(-32099, HEADER_MISMATCH + 1)
 """The error codes that the specification keeps for itself, in the modern era."""
 _MEANT: Final = frozenset({HEADER_MISMATCH, MISSING_CLIENT_CAPABILITY, URL_NEEDED})
 """Those that a server's error may have; URL_NEEDED is replaced where the client is sent to URLs."""
+_STRUCTURED: Final = "structuredContent"
 _COMPLETE: Final = b'"complete"'
 _ENVELOPE: Final = frozenset({"_meta", "resultType", "ttlMs", "cacheScope"})
 
@@ -48,6 +51,23 @@ def completed(found: Payload, info: JsonObject, hints: JsonObject | None = None)
         return _carried(found, named, hints or {})
     except WireError as exc:
         raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+
+
+def for_legacy(result: Payload, definition: Mapping[str, Json]) -> Payload:
+    """Return a result of the tool as legacy clients can read it: structured content is an object.
+
+    Only a tool whose `outputSchema` they are not shown is looked at. Raises: RpcError as above.
+    """
+    if is_for_legacy(definition):
+        return result
+    if isinstance(result, dict):
+        is_read = isinstance(result.get(_STRUCTURED, {}), dict)
+        return result if is_read else {k: v for k, v in result.items() if k != _STRUCTURED}
+    try:
+        own, rest = parted(result, {_STRUCTURED})
+    except WireError as exc:
+        raise RpcError(INTERNAL_ERROR, f"the server's answer cannot be read: {exc}") from exc
+    return result if bytes(own.get(_STRUCTURED, b"{")).startswith(b"{") else rest
 
 
 def renumbered(error: RpcError) -> RpcError:

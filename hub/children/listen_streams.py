@@ -176,7 +176,7 @@ class ChildListenStreams:
         if isinstance(message, Notification) and message.method == "notifications/cancelled":
             id_ = as_object(message.params).get("requestId")
             for stream in self._streams:
-                if stream.id == id_:
+                if stream.id is not None and stream.id == id_:
                     self._peer.pending.settle(Response(stream.id, {}))
 
     def heard(self, notification: Notification) -> Notification | None:
