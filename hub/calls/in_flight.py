@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from hub.calls.audit_trail import CallAudit
 from hub.calls.caller import ClientCaller, send_to_urls
-from hub.calls.results import too_large
+from hub.calls.results import for_legacy, too_large
 from hub.calls.routes import CallRoute
 from hub.children.child_call import CallResult, ChildCall
 from hub.children.clients import InputNeededError, StaleError
@@ -137,6 +137,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
                 result = failed(self.route.resolved.to.method, objection)
             if self.route.is_modern:
                 result = self.route.complete(result)
+            else:
+                result = for_legacy(result, self.route.resolved.to.route.definition)
             self.audit.write("admitted" if objection is None else "failed", objection)
             self._answer(Response(self.request.id, result))
         except RpcError as exc:

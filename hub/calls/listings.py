@@ -14,7 +14,7 @@ from msgspec import Raw, Struct, field
 
 from hub.calls.builtin_tools import BUILTINS
 from hub.catalog.merge import Catalog, Clash, Listing, merge
-from hub.catalog.pages import page_of
+from hub.catalog.pages import for_legacy, page_of
 from hub.catalog.search import search_catalog
 from hub.catalog.search_tools import META_TOOLS
 from hub.children.slot import ChildSlot
@@ -39,19 +39,21 @@ class PageCache:
 
     def __init__(self, max_bytes: int = KEPT_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: dict[tuple[str, int, str | None], tuple[Entries, Raw]] = {}
+        self._kept: dict[tuple[str, int, str | None, bool], tuple[Entries, Raw]] = {}
         self._size = 0
 
-    def page(self, method: str, entries: Entries, cursor: str | None) -> Raw:
+    def page(
+        self, method: str, entries: Entries, cursor: str | None, *, is_modern: bool = True
+    ) -> Raw:
         """Return the result of a list request, from the cache if possible.
 
         Raises: RouteError for a cursor that is not of this listing.
         """
-        key = (method, id(entries), cursor)
+        key = (method, id(entries), cursor, is_modern)
         kept = self._kept.get(key)
         if kept is not None:
             return kept[1]
-        made = encoded(method, entries, cursor)
+        made = encoded(method, entries, cursor, is_modern=is_modern)
         # The entries are kept with their page, so that no other tuple gets their id.
         self._kept[key] = entries, made
         self._size += len(bytes(made))
@@ -61,13 +63,14 @@ class PageCache:
         return made
 
 
-def encoded(method: str, entries: Entries, cursor: str | None) -> Raw:
+def encoded(method: str, entries: Entries, cursor: str | None, *, is_modern: bool = True) -> Raw:
     """Return the result of a list request, without a cache.
 
     Raises: RouteError for a cursor that is not of this listing.
     """
     page = page_of(entries, cursor)
-    result: JsonObject = {LISTS[method]: list(page.entries)}
+    shown = page.entries if is_modern else map(for_legacy, page.entries)
+    result: JsonObject = {LISTS[method]: list(shown)}
     if page.next_cursor is not None:
         result["nextCursor"] = page.next_cursor
     return Raw(exact_json.encode(result))
@@ -160,18 +163,19 @@ class Listings:
         trouble = None if own else self._trouble_of_all(session)
         if trouble is not None and method != "tools/list":
             raise ChildError(trouble)
-        at = None if cursor is None else str(cursor)
+        at, is_modern = None if cursor is None else str(cursor), session.is_modern
         told = session.telling(session.known_effective()) if method == "tools/list" else {}
         if told or trouble is not None:  # only this client gets these descriptions: not cached
             tools = self._with_roots(catalog, told) if told else catalog.tools
-            return encoded(method, tools if trouble is None else _saying(tools, trouble), at)
+            tools = tools if trouble is None else _saying(tools, trouble)
+            return encoded(method, tools, at, is_modern=is_modern)
         shown = {
             "tools/list": catalog.tools,
             "resources/list": catalog.resources,
             "resources/templates/list": catalog.templates,
             "prompts/list": catalog.prompts,
         }
-        return self._listed.page(method, shown[method], at)
+        return self._listed.page(method, shown[method], at, is_modern=is_modern)
 
     def _compile_ahead(self, catalog: Catalog) -> None:
         """Have the guards of listed tools compiled before the first call of each."""

@@ -1,17 +1,17 @@
-"""Pagination of the hub's listings: opaque cursors that are invalid after the listing changes."""
+"""Pages of the hub's listings, with opaque cursors that are invalid after the listing changes."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
 from hub.errors import RouteError
-from hub.values import JsonObject
+from hub.values import Json, JsonObject
 
 PAGE_SIZE: Final = 1000
 """Entries per page. Large, because many clients never ask for a second page."""
@@ -71,3 +71,19 @@ def _digest(listing: Sequence[JsonObject]) -> str:
     identities = ([entry.get(key) for key in _IDENTITY] for entry in listing)
     spelled = "\n".join(map(repr, identities)).encode("utf-8", "backslashreplace")
     return hashlib.sha256(spelled).hexdigest()[:16]
+
+
+def for_legacy(tool: JsonObject) -> JsonObject:
+    """Return a tool without an `outputSchema` that legacy clients do not know.
+
+    Some of them refuse the whole list for one.
+    """
+    if is_for_legacy(tool):
+        return tool
+    return {key: value for key, value in tool.items() if key != "outputSchema"}
+
+
+def is_for_legacy(tool: Mapping[str, Json]) -> bool:
+    """Return whether legacy clients know a tool's `outputSchema`: it is of an object, or none."""
+    output = tool.get("outputSchema")
+    return output is None or (isinstance(output, dict) and output.get("type") == "object")

@@ -202,6 +202,8 @@ class Child:
     async def _take(self, message: Message, peer: Peer, link: ChildConnection) -> None:
         try:
             await peer.receive(message)
+            if self._listen_streams is not None:
+                self._listen_streams.note_end(message)
             if isinstance(message, wire.Request):
                 await checkpoint()  # so the request finds its call before a response ends that call
         except WireError as exc:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Literal, TypeAlias
 
+import anyio
 from msgspec import Raw, Struct
 
 from hub.errors import ChildError
 from hub.jsonrpc import messages
-from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.errors import GoneError, LostError, RpcError
 from hub.jsonrpc.messages import Payload
 from hub.jsonrpc.peer import Peer
 from hub.jsonrpc.raw_objects import parted, with_fields
@@ -18,7 +19,6 @@ from hub.protocol.constants import (
     CLIENT_INFO_META,
     HANDSHAKE_VERSIONS,
     LOG_LEVEL_META,
-    METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
     SERVER_INFO_META,
@@ -31,6 +31,8 @@ SHOWN: Final = 100
 """Characters of a version that errors show."""
 MAX_INSTRUCTIONS: Final = 64 * 1024
 """Characters of a child's instructions that count: each client gets them, and they are read."""
+PATIENCE: Final = 10.0
+"""Seconds in which a child that has refused `initialize` has to answer `server/discover`."""
 Era: TypeAlias = Literal["legacy", "modern"]
 
 
@@ -66,10 +68,11 @@ async def shake_hands(peer: Peer, hub: HubDeclaration, era: EraChoice) -> Server
     """Agree with a child on an era and a protocol version.
 
     `auto` begins with `initialize`: nearly every server in use supports it, and some servers exit
-    or fall silent when anything else comes first. A server without it answers with an error, or
-    with a version that has no handshake; then the hub sends `server/discover`.
+    or fall silent when anything else comes first. A server without it answers with an error, of
+    whatever code, or with a version that has no handshake; then the hub sends `server/discover`. If
+    that is refused as well, or not answered within `PATIENCE` seconds, the first error counts.
 
-    There is no time limit here: the caller sets one.
+    There is no other time limit here: the caller sets one.
 
     Raises: ChildError if no protocol version of the child is one of the hub's; RpcError, GoneError.
     """
@@ -77,13 +80,21 @@ async def shake_hands(peer: Peer, hub: HubDeclaration, era: EraChoice) -> Server
         return await _discover(peer, hub)
     try:
         return await _initialize(peer, hub)
-    except _NoHandshakeError:
+    except LostError:
+        raise
+    except (_NoHandshakeError, RpcError) as exc:
         if era == "legacy":
             raise
-    except RpcError as exc:
-        if era == "legacy" or exc.code not in {METHOD_NOT_FOUND, UNSUPPORTED_VERSION}:
-            raise
-    return await _discover(peer, hub)
+        refusal = exc
+    with anyio.move_on_after(PATIENCE):
+        try:
+            return await _discover(peer, hub)
+        except GoneError:
+            pass
+        except RpcError as exc:
+            if exc.code == UNSUPPORTED_VERSION:
+                raise
+    raise refusal
 
 
 class _NoHandshakeError(ChildError):

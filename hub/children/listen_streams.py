@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from hub.children.handshake import without_meta
 from hub.jsonrpc.errors import GoneError, RpcError
 from hub.jsonrpc.exact_json import RequestId
-from hub.jsonrpc.messages import Message, Notification, Payload, Request, as_object
+from hub.jsonrpc.messages import Message, Notification, Payload, Request, Response, as_object
 from hub.jsonrpc.peer import Outlet, Peer
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.listen_filter import (
@@ -167,6 +167,17 @@ class ChildListenStreams:
             stream.error = exc
             if exc.code != METHOD_NOT_FOUND:
                 log.info("stream ended", error=str(exc))
+
+    def note_end(self, message: Message) -> None:
+        """End the stream that the child cancels: over stdio a child may end one without a result.
+
+        A child may cancel nothing else.
+        """
+        if isinstance(message, Notification) and message.method == "notifications/cancelled":
+            id_ = as_object(message.params).get("requestId")
+            for stream in self._streams:
+                if stream.id is not None and stream.id == id_:
+                    self._peer.pending.settle(Response(stream.id, {}))
 
     def heard(self, notification: Notification) -> Notification | None:
         """Return a notification in the form for clients; None if it was for the hub alone."""

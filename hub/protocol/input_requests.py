@@ -86,7 +86,9 @@ def accepts(capabilities: JsonObject, method: str, params: JsonObject) -> bool:
         mode = takes_urls if is_url(params) else takes_forms
         return mode(capabilities)
     declared = capabilities.get(FOR_CLIENTS.get(method, ""))
-    return declared is not None and declared is not False
+    if declared is None or declared is False:
+        return False
+    return not has_tools(params) or "tools" in object_or_empty(declared)
 
 
 def is_url(params: JsonObject) -> bool:
@@ -94,15 +96,23 @@ def is_url(params: JsonObject) -> bool:
     return params.get("mode") == "url"
 
 
+def has_tools(params: JsonObject) -> bool:
+    """Return whether the params of a sampling request let the model use tools."""
+    return params.get("tools") is not None or params.get("toolChoice") is not None
+
+
 def mode_of(method: str, params: JsonObject) -> str:
     """Return the name of a request for an error message."""
-    return f"{method} in URL mode" if method == ELICITATION and is_url(params) else method
+    if method == ELICITATION:
+        return f"{method} in URL mode" if is_url(params) else method
+    return f"{method} with tools" if has_tools(params) else method
 
 
 def needed(method: str, params: JsonObject) -> JsonObject:
     """Return the capabilities that a client must declare for the request."""
     if method != ELICITATION:
-        return {FOR_CLIENTS[method]: {}}
+        more: JsonObject = {"tools": {}} if has_tools(params) else {}
+        return {FOR_CLIENTS[method]: more}
     return {"elicitation": {"url": {}} if is_url(params) else {"form": {}}}
 
 

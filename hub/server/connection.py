@@ -136,6 +136,9 @@ class ClientConnection:
                     METHOD_NOT_FOUND,
                     f"Method not found: {method} (without the envelope of {MODERN_VERSIONS[-1]})",
                 )
+            if self.modern.is_spoken:
+                needed = f"the envelope of {MODERN_VERSIONS[-1]} in _meta"
+                raise RpcError(INVALID_PARAMS, f"{method} needs {needed}, as all requests here")
             raise RpcError(INVALID_REQUEST, f"{method} before initialize")
         # A client that sends a request has finished its handshake, even if it has not said so yet.
         self.session.opened()

@@ -7,7 +7,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from hub.calls.builtin_tools import GET_ROOTS
-from hub.calls.listings import LIST_GRACE, MAX_CLASHES, Listings
+from hub.calls.listings import LIST_GRACE, MAX_CLASHES, Listings, encoded
 from hub.catalog.merge import Catalog
 from hub.children.concurrency import MOST_STARTS, START_HOLDS
 from hub.errors import ChildError, RouteError
@@ -149,6 +149,21 @@ async def test_no_more_clashing_names_are_logged_than_may_be() -> None:
         async with rig(specs, fakes, names="never") as at:
             assert await shown(at, at.client()) == [GET_ROOTS]
     assert sum(entry["event"] == "LEFT OUT" for entry in logs) == MAX_CLASHES
+
+
+async def test_a_legacy_client_is_shown_no_schema_of_results_that_it_cannot_read() -> None:
+    plain: list[JsonObject] = [{**ECHO, "name": name} for name in ("a", "b", "c")]
+    schemas: list[JsonObject] = [{"type": "array"}, {"$ref": "#/x"}, {"type": "object", "x": 1}]
+    tools: list[JsonObject] = [
+        {**tool, "outputSchema": schema} for tool, schema in zip(plain, schemas, strict=True)
+    ]
+    async with rig({"a": remote("a")}, {"a": FakeChild(*tools, era="modern")}) as at:
+        for client in (at.client(), at.client()):  # the second one's list is kept
+            listed = (await page(at, client, "tools/list"))["tools"]
+            assert isinstance(listed, list)
+            assert listed[1:] == [*plain[:2], tools[2]]
+        again = encoded("tools/list", tuple(tools), None)
+        assert as_object(again) == {"tools": tools}, "a modern client is shown all"
 
 
 async def test_a_long_list_is_paged_and_a_foreign_cursor_is_refused() -> None:

@@ -5,8 +5,9 @@ import json
 import pytest
 from msgspec import Raw
 
-from hub.calls.results import completed, renumbered
+from hub.calls.results import completed, for_legacy, renumbered
 from hub.jsonrpc.errors import RpcError
+from hub.jsonrpc.messages import as_object
 from hub.protocol.constants import SERVER_INFO_META
 from hub.values import JsonObject
 
@@ -62,3 +63,40 @@ def test_an_error_keeps_everything_but_a_code_that_the_era_has_another_for() -> 
         Raw(b'{"code":-32002,"message":"gone","data":%b}' % (b"[" * 500 + b"]" * 500))
     )
     assert renumbered(deep).error == {"code": -32602, "message": "gone"}
+
+
+@pytest.mark.parametrize("code", [-32022, -32023, -32050, -32099])
+def test_a_code_that_is_not_the_servers_to_use_becomes_an_internal_error(code: int) -> None:
+    error: JsonObject = {"code": code, "message": "busy", "data": {"after": 1.10}, "more": 1}
+    assert renumbered(RpcError.received(error)).error == {**error, "code": -32603}
+
+
+@pytest.mark.parametrize("code", [-32020, -32021, -32019, -32000, -32100, -32603, 7])
+def test_a_code_that_a_server_may_use_stays(code: int) -> None:
+    error = RpcError(code, "busy")
+    assert renumbered(error) is error
+
+
+LISTING: JsonObject = {"name": "list", "outputSchema": {"type": "array"}}
+
+
+@pytest.mark.parametrize(
+    ("content", "is_read"), [("[1]", False), ("7", False), ("null", False), ('{"a":1.10}', True)]
+)
+def test_a_legacy_client_gets_no_structured_content_but_an_object(
+    content: str, *, is_read: bool
+) -> None:
+    result = Raw(b'{"content":[],"structuredContent":%b,"more":1}' % content.encode())
+    kept = result if is_read else Raw(b'{"content":[],"more":1}')
+    assert as_object(for_legacy(result, LISTING)) == as_object(kept)
+    assert for_legacy(as_object(result), LISTING) == as_object(kept)
+    known: list[JsonObject] = [{}, {"outputSchema": {"type": "object"}}]
+    for definition in known:
+        assert for_legacy(result, definition) is result
+
+
+def test_a_result_without_structured_content_is_for_all() -> None:
+    result = Raw(b'{"content":[]}')
+    assert for_legacy(result, LISTING) is result
+    with pytest.raises(RpcError, match="cannot be read"):
+        for_legacy(Raw(b"[]"), LISTING)

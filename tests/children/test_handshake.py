@@ -19,14 +19,17 @@ from hub.children.handshake import (
     without_server_info,
 )
 from hub.errors import ChildError
-from hub.jsonrpc.errors import GoneError, RpcError
-from hub.jsonrpc.messages import Failure, Notification, Payload, Request
+from hub.jsonrpc.errors import GoneError, LostError, RpcError
+from hub.jsonrpc.messages import Failure, Lost, Notification, Payload, Request
 from hub.jsonrpc.peer import Asked, Peer
 from hub.protocol.constants import (
     CLIENT_CAPABILITIES_META,
     CLIENT_INFO_META,
     HANDSHAKE_VERSIONS,
+    HEADER_MISMATCH,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     MODERN_VERSIONS,
     PROTOCOL_VERSION_META,
@@ -35,6 +38,7 @@ from hub.protocol.constants import (
 )
 from hub.values import Json, JsonObject
 from tests.kit.fakes import SILENT, Answer, FakeChild, FakeLink, Script, failure
+from tests.kit.loops import virtual_time
 
 HUB = HubDeclaration({"name": "roots-hub", "version": "1"}, {"roots": {"listChanged": True}})
 
@@ -135,7 +139,10 @@ async def test_a_version_that_the_hub_does_not_speak_is_the_childs_error(version
     assert child.link.requests("notifications/initialized") == []
 
 
-@pytest.mark.parametrize("code", [METHOD_NOT_FOUND, UNSUPPORTED_VERSION])
+@pytest.mark.parametrize(
+    "code",
+    [METHOD_NOT_FOUND, UNSUPPORTED_VERSION, HEADER_MISMATCH, INVALID_PARAMS, INVALID_REQUEST, -1],
+)
 async def test_a_child_without_a_handshake_is_discovered(code: int) -> None:
     child = FakeChild(era="modern")
     child.answers["initialize"] = failure(code, "no handshake here")
@@ -198,9 +205,42 @@ async def test_a_child_configured_as_legacy_is_not_discovered() -> None:
     assert child.link.requests("server/discover") == []
 
 
-async def test_another_error_is_not_a_sign_of_another_era() -> None:
-    child = answering(initialize=failure(INTERNAL_ERROR, "broken"))
+@virtual_time
+@pytest.mark.parametrize("discovered", [failure(METHOD_NOT_FOUND, "no such method"), SILENT])
+async def test_a_refused_handshake_counts_where_the_child_has_no_other_era(
+    discovered: Answer,
+) -> None:
+    child = answering(initialize=failure(INTERNAL_ERROR, "broken"), server_discover=discovered)
     with pytest.raises(RpcError, match="broken"):
+        await greeting_of(child)
+
+
+async def test_a_refused_handshake_counts_where_the_child_exits_then() -> None:
+    child = answering(initialize=failure(INTERNAL_ERROR, "broken"))
+
+    def crash(request: Request) -> Answer:
+        child.link.crash(f"exited on {request.method}")
+        return SILENT
+
+    child.answers["server/discover"] = crash
+    with pytest.raises(RpcError, match="broken"):
+        await greeting_of(child)
+
+
+async def test_a_handshake_whose_answer_was_lost_is_not_refused() -> None:
+    child = FakeChild(era="modern")
+    child.answers["initialize"] = Lost(None, {"code": INTERNAL_ERROR, "message": "HTTP status 500"})
+    with pytest.raises(LostError, match="500"):
+        await greeting_of(child)
+    assert child.link.requests("server/discover") == []
+
+
+async def test_a_child_of_later_versions_alone_says_so() -> None:
+    child = answering(
+        initialize=failure(INVALID_PARAMS, "no envelope"),
+        server_discover=failure(UNSUPPORTED_VERSION, "not this one"),
+    )
+    with pytest.raises(RpcError, match="not this one"):
         await greeting_of(child)
 
 

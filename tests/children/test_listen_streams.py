@@ -12,7 +12,7 @@ import pytest
 from hub.children import listen_streams
 from hub.children.child import Child
 from hub.jsonrpc.errors import RpcError
-from hub.jsonrpc.messages import Request
+from hub.jsonrpc.messages import Payload, Request, as_object
 from hub.protocol.constants import INVALID_PARAMS, LIST_CHANGED, METHOD_NOT_FOUND
 from hub.protocol.listen_filter import ACKNOWLEDGED, LISTEN, SUBSCRIPTION_ID_META, UPDATED
 from hub.values import Json, JsonObject
@@ -132,6 +132,37 @@ async def test_a_stream_that_ends_is_requested_again_and_its_lists_are_read_agai
         await fake.link.request(LISTEN, nth=2)
         await user.signals.until(lambda: bool(user.heard))
         assert user.heard[0].method == TOOLS
+
+
+async def test_a_stream_that_its_child_cancels_has_ended_too() -> None:
+    fake = modern()
+    async with ready(fake) as (child, user):
+        (line,) = fake.link.requests(LISTEN)
+        fake.answers["tools/list"] = {"tools": [ECHO, {**ECHO, "name": "more"}]}
+        for id_ in ("other", None, line["id"]):
+            fake.link.notify("notifications/cancelled", {"requestId": id_, "reason": "bye"})
+        again = await fake.link.request(LISTEN, nth=2)
+        assert again["id"] != line["id"]
+        await user.signals.until(lambda: bool(user.heard))
+        assert [told.method for told in user.heard] == [TOOLS]
+        assert len((await child.ready()).listing.tools) == 2
+
+
+async def test_a_child_cancels_nothing_but_its_streams() -> None:
+    fake, found = modern(), list[Payload]()
+    fake.answers["completion/complete"] = SILENT
+    async with ready(fake) as (child, _), anyio.create_task_group() as tasks:
+
+        async def complete() -> None:
+            found.append(await child.forward("completion/complete", {}))
+
+        tasks.start_soon(complete)
+        line = await fake.link.request("completion/complete")
+        fake.link.notify("notifications/cancelled", {"requestId": line["id"]})
+        await all_tasks_blocked()
+        assert not found
+        fake.link.answer(line["id"], {"resultType": "complete", "more": 1})
+    assert [as_object(one) for one in found] == [{"resultType": "complete", "more": 1}]
 
 
 async def test_a_notification_outside_of_a_stream_is_passed_on_unchanged() -> None:

@@ -118,7 +118,7 @@ URL = (
     '{"mode":"url","message":"look","url":"https://example.com/?a=%20","elicitationId":"e 1",'
     f'"x":{ODD}}}'
 )
-ERROR = f'"error":{{"code":-32099,"message":"\U0001f600 \\u2028","data":{ODD}}}'
+ERROR = f'"error":{{"code":-31099,"message":"\U0001f600 \\u2028","data":{ODD}}}'
 
 TOOLS = [
     "odd", "fails", "errs", "bare_error", "empty", "unstructured", "cut", "many", "reports",

@@ -27,6 +27,7 @@ KEYS = st.one_of(
     ),
 )
 FORM: JsonObject = {"message": "m"}
+TOOLS: JsonObject = {"tools": [{"name": "look"}]}
 URL: JsonObject = {"mode": "url", "url": "https://example.com", "elicitationId": "e", "more": 1}
 
 
@@ -94,10 +95,22 @@ def test_a_client_takes_what_it_declares(
 
 
 def test_what_would_have_to_be_declared_is_what_is_taken_then() -> None:
-    for method, params in ((SAMPLING, FORM), (ELICITATION, FORM), (ELICITATION, URL)):
+    asked = ((SAMPLING, FORM), (SAMPLING, TOOLS), (ELICITATION, FORM), (ELICITATION, URL))
+    for method, params in asked:
         assert accepts(needed(method, params), method, params)
     assert mode_of(ELICITATION, URL) == "elicitation/create in URL mode"
     assert mode_of(ELICITATION, FORM) == ELICITATION
+    assert mode_of(SAMPLING, TOOLS) == "sampling/createMessage with tools"
+    assert mode_of(SAMPLING, FORM) == SAMPLING
+
+
+@pytest.mark.parametrize("params", [{"tools": []}, {"toolChoice": {"mode": "auto"}}])
+def test_a_model_may_use_tools_only_where_the_client_declares_it(params: JsonObject) -> None:
+    without: list[Json] = [{}, {"context": {}}, True]
+    for declared in without:
+        assert not accepts({"sampling": declared}, SAMPLING, params)
+    assert accepts({"sampling": {"tools": {}}}, SAMPLING, params)
+    assert accepts({"sampling": {}}, SAMPLING, {"tools": None, "toolChoice": None})
 
 
 # In which era's words

@@ -201,7 +201,7 @@ async def test_after_an_envelope_a_handshake_is_refused() -> None:
         error = await refusal(client, "initialize", params)
         assert error["code"] == UNSUPPORTED_VERSION
         assert error["data"] == {"supported": list(MODERN_VERSIONS), "requested": "2025-11-25"}
-        assert (await refusal(client, "tools/call", SAY))["code"] == INVALID_REQUEST
+        assert (await refusal(client, "tools/call", SAY))["code"] == INVALID_PARAMS
         await client.request("tools/call", {**SAY, **ENVELOPE})
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.utils import issuers_match, union_scopes
+from mcp.client.auth.utils import issuers_match, union_scopes, validate_authorization_response_iss
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -48,6 +48,14 @@ class LoginFailedError(HubError):
     def __init__(self, why: str, fix: str | None = None) -> None:
         super().__init__(why)
         self.fix = fix
+
+
+class RefusedLoginError(LoginFailedError):
+    """The authorization server has refused the login; `iss` is the issuer that it says it is."""
+
+    def __init__(self, why: str, iss: str | None) -> None:
+        super().__init__(why)
+        self.iss = iss
 
 
 def with_granted(scopes: Sequence[str], kept: Login | None) -> tuple[str, ...]:
@@ -177,7 +185,16 @@ class BrowserLogin(ServerLogin):
     """A login in a browser that comes back with a code, with PKCE."""
 
     def __init__(self, settings: LoginSettings, open_page: OpenPage, come_back: ComeBack) -> None:
-        super().__init__(settings, {}, open_page, come_back)
+        super().__init__(settings, {}, open_page, self._answer)
+        self._come_back = come_back
+
+    async def _answer(self) -> AuthorizationCodeResult:
+        try:
+            return await self._come_back()
+        except RefusedLoginError as exc:
+            # Whose it is comes first (RFC 9207): another's words are not shown.
+            validate_authorization_response_iss(exc.iss, self.context.oauth_metadata)
+            raise
 
     async def _perform_authorization(self) -> httpx2.Request:
         found = self._prepared()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from mcp.client.auth import AuthorizationCodeResult
 from msgspec.structs import replace
 
-from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, log_in
+from hub.cli.logins.flow import BrowserLogin, LoginFailedError, OpenPage, RefusedLoginError, log_in
 from hub.logins.login import Login, LoginSettings
 
 PATH: Final = "/callback"
@@ -32,8 +32,13 @@ class Redirect:
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self._answer: AuthorizationCodeResult | LoginFailedError | None = None
+        self._state: str | None = None
+        self._answer: AuthorizationCodeResult | RefusedLoginError | None = None
         self._came = anyio.Event()
+
+    def expect(self, address: str) -> None:
+        """Take only the answer to the login that begins at this address: it has its state."""
+        (self._state,) = parse_qs(urlsplit(address).query)["state"]
 
     async def come_back(self) -> AuthorizationCodeResult:
         """Return the answer.
@@ -44,7 +49,7 @@ class Redirect:
             await self._came.wait()
         if self._answer is None:
             raise LoginFailedError(f"nobody has logged in within {PATIENCE:g} seconds")
-        if isinstance(self._answer, LoginFailedError):
+        if isinstance(self._answer, RefusedLoginError):
             raise self._answer
         return self._answer
 
@@ -52,16 +57,15 @@ class Redirect:
         """Take the query of an address that the browser was sent to; return what to show there."""
         if self._came.is_set():
             return "This login is over."
-        try:
-            self._answer = _answer_in(query)
-        except LoginFailedError as exc:
-            if "error" not in parse_qs(query):
-                return "This is no answer to the login."
-            self._answer = exc
+        found = {name: values[0] for name, values in parse_qs(query).items() if len(values) == 1}
+        answer = _answer_in(found)
+        if answer is None or self._state not in {None, found.get("state")}:
+            return "This is no answer to the login."
+        self._answer = answer
         self._came.set()
         # Whether the code is worth a login only its exchange for tokens will tell.
         done = "The answer has come, and roots-hub goes on with it. You can close this page."
-        return done if isinstance(self._answer, AuthorizationCodeResult) else "The login failed."
+        return done if isinstance(answer, AuthorizationCodeResult) else "The login failed."
 
     async def pasted(self, url: str) -> AuthorizationCodeResult:
         """Return the answer in an address that a person copied from the browser."""
@@ -71,16 +75,15 @@ class Redirect:
         return await self.come_back()
 
 
-def _answer_in(query: str) -> AuthorizationCodeResult:
-    found = {name: values[0] for name, values in parse_qs(query).items() if len(values) == 1}
+def _answer_in(found: Mapping[str, str]) -> AuthorizationCodeResult | RefusedLoginError | None:
+    iss = found.get("iss")
     if "error" in found:
-        said = found.get("error_description", "")
-        text = " ".join(f"{found['error']} {said}".split())
-        raise LoginFailedError(f"the authorization server says {text[:200]}")
-    if not found.get("code"):
-        raise LoginFailedError("there is no code")
-    code, state, iss = found["code"], found.get("state"), found.get("iss")
-    return AuthorizationCodeResult(code=code, state=state, iss=iss)
+        text = " ".join(f"{found['error']} {found.get('error_description', '')}".split())
+        return RefusedLoginError(f"the authorization server says {text[:200]}", iss)
+    code = found.get("code")
+    if code is None:
+        return None
+    return AuthorizationCodeResult(code=code, state=found.get("state"), iss=iss)
 
 
 @asynccontextmanager
@@ -119,7 +122,12 @@ async def logged_in_by(
     outcome: Login | LoginFailedError
     async with place as redirect:
         there = replace(settings, redirect=redirect.url)
-        flow = BrowserLogin(there, open_page, partial(come_back, redirect))
+
+        async def open_there(url: str) -> None:
+            redirect.expect(url)
+            await open_page(url)
+
+        flow = BrowserLogin(there, open_there, partial(come_back, redirect))
         try:
             outcome = await log_in(flow, time.time)
         except LoginFailedError as exc:  # not to be wrapped by the tasks that listen

@@ -55,6 +55,21 @@ async def test_what_is_no_answer_does_not_end_the_login() -> None:
         assert (await redirect.come_back()).code == "c"
 
 
+async def test_an_answer_to_another_login_does_not_end_this_one() -> None:
+    redirect = Redirect("http://127.0.0.1:1/callback")
+    redirect.expect("https://x.example/authorize?response_type=code&state=s")
+    for query in (
+        "code=c",
+        "code=c&state=t",
+        "error=no",
+        "error=no&state=t",
+        "code=c&state=t&state=s",
+    ):
+        assert "no answer" in redirect.take(query)
+    assert "has come" in redirect.take("code=c&state=s")
+    assert (await redirect.come_back()).code == "c"
+
+
 async def test_a_refusal_is_told() -> None:
     redirect = Redirect("http://127.0.0.1:1/callback")
     assert "failed" in redirect.take("error=access_denied&error_description=not%0Ayou&state=s")
