@@ -127,15 +127,15 @@ def test_large_messages_have_one_bound_and_their_memory_goes_back(tmp_path: Path
             sender.start()
         for sender in senders:
             sender.join(SOON)
-        until(lambda: len(answered(halves)) >= 2)
+        until(lambda: len(answered(halves)) >= 6)  # an address alone has half of the room
         refused = answered(halves)
-        assert len(refused) == 2
+        assert len(refused) == 6
         answer = refused[0].recv(4096)
         assert answer.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: " in answer.lower()
         with closing(client.connection()) as fresh:
             client.call(fresh)
-        assert memory_of(hub.process.pid) - before < 300 * MB
+        assert memory_of(hub.process.pid) - before < 200 * MB
         for half in halves:
             half.close()
         until(lambda: memory_of(hub.process.pid) - before <= 16 * MB)

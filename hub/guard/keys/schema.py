@@ -249,20 +249,23 @@ class _Compiler:
             queue += [schema.get(word) for word in _SINGLE]
             for word in _DEPENDENT:
                 queue += islice(object_or_empty(schema.get(word)).values(), _MAX_VARIANTS)
-            queue += [self._referred(schema.get(word)) for word in _REFERRING]
+            for word in _REFERRING:
+                queue += self._referred(schema.get(word))
         return list(found.values())
 
-    def _referred(self, reference: Json) -> Json:
+    def _referred(self, reference: Json) -> list[Json]:
+        """Return all of what has the name in a reference, so that no part hides another."""
         if not isinstance(reference, str):
-            return None
+            return []
         base, _, fragment = reference.partition("#")
         if fragment[:1] not in {"", "/"}:
-            return self._named.get(f"#{fragment}")
-        at = self._named.get(base.rpartition("/")[2]) if base else self._schema
+            return self._named.get(f"#{fragment}", [])[:_MAX_VARIANTS]
+        found = self._named.get(base.rpartition("/")[2], []) if base else [self._schema]
+        found = found[:_MAX_VARIANTS]
+        self._left -= len(found)
         for name in unquote(fragment).split("/", _MAX_STEPS)[1:]:
-            name = name.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901
-            at = at.get(name) if isinstance(at, dict) else None
-        return at
+            found = [_member(one, name.replace("~1", "/").replace("~0", "~")) for one in found]
+        return found
 
     def _classified(
         self, key: str, variants: list[JsonObject], *, is_sent: bool = False
@@ -336,24 +339,32 @@ def _is_no_text(variants: list[JsonObject]) -> bool:
     return bool(types & _TEXT_TYPES) and "string" not in types
 
 
-def _surveyed(schema: Json) -> tuple[int, dict[str, JsonObject]]:
-    """Return the effort that a schema is worth, and its parts that have names to refer to."""
-    objects, queue, named = 0, [schema], dict[str, JsonObject]()
+def _surveyed(schema: Json) -> tuple[int, dict[str, list[Json]]]:
+    """Return the effort that a schema is worth, and its parts by the names to refer to them."""
+    objects, queue, named = 0, [schema], dict[str, list[Json]]()
     for one in queue:  # grows in the loop
         if isinstance(one, dict):
             objects += 1
             if not _NAMING.keys().isdisjoint(one):
-                named |= {name: of for name, of in _names_of(one).items() if name not in named}
+                for name in _names_of(one):
+                    named.setdefault(name, []).append(one)
         if isinstance(one, dict | list):
             queue += one.values() if isinstance(one, dict) else one
     return _LEAST + objects * _PER_OBJECT + len(queue) // _ENTRIES, named
 
 
-def _names_of(schema: JsonObject) -> dict[str, JsonObject]:
+def _names_of(schema: JsonObject) -> set[str]:
     names = ((sign, schema.get(word)) for word, sign in _NAMING.items())
     given = [f"{sign}{name}" for sign, name in names if isinstance(name, str)]
     # Of an address only the end counts: a reference may be relative.
-    return {one if one[:1] == "#" else one.rstrip("#").rpartition("/")[2]: schema for one in given}
+    return {one if one[:1] == "#" else one.rstrip("#").rpartition("/")[2] for one in given}
+
+
+def _member(schema: Json, name: str) -> Json:
+    """Return the part of a schema that one step of a JSON pointer leads to (RFC 6901), or None."""
+    if isinstance(schema, list):
+        return dict(zip(map(str, range(_MAX_VARIANTS)), schema, strict=False)).get(name)
+    return schema.get(name) if isinstance(schema, dict) else None
 
 
 def _cost_of(schema: JsonObject) -> int:

@@ -811,6 +811,22 @@ FILE: JsonObject = {"type": "string", "description": "Absolute path to the file 
             "properties": {"q": {"$ref": "https://a.example/s.json#/$defs/F"}},
         },
         {"allOf": [{"properties": {"x": {"$anchor": "f", **FILE}, "q": {"$ref": "#f"}}}]},
+        # A thing of the same name that is no schema, or another schema, hides none.
+        {
+            "default": {"id": "f"},
+            "$defs": {"F": {"$id": "f", **FILE}},
+            "properties": {"q": {"$ref": "f"}},
+        },
+        {
+            "$defs": {"E": {"$id": "a/f"}, "F": {"$id": "b/f", **FILE}},
+            "properties": {"q": {"$ref": "b/f"}},
+        },
+        {
+            "properties": {
+                "x": {"anyOf": [{"type": "null"}, FILE]},
+                "q": {"$ref": "#/properties/x/anyOf/1"},
+            }
+        },
         {"unevaluatedProperties": FILE},
         {"dependentSchemas": {"mode": {"properties": {"q": FILE}}}},
         {"dependencies": {"mode": {"properties": {"q": FILE}}}},
