@@ -62,7 +62,6 @@ class Down(Struct, frozen=True):
 
 ChildState: TypeAlias = Starting | Ready | Down
 
-
 LONGEST_REASON: Final = 2000
 """Characters of the reason why a child is down: each call to it repeats them, in the logs too."""
 LAST_WORDS = 0.5
