@@ -58,7 +58,7 @@ _OPENS_NO_FOLDER = re.compile(
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _Places: TypeAlias = frozenset[str]
 _NONE, _MOST_PLACES = frozenset[str](), MOST_VALUES
-_MOVES_PROGRAM = re.compile(r"-C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
+_MOVES_PROGRAM = re.compile(r"-\w*C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""

@@ -1132,6 +1132,7 @@ ENTERED_OUT = [
     "x=$(git branch | xargs rm -r src); cd src; cat ../private/x",
     "cd src && tar -xf $(tar -C .. -cf x ../private) x",
     "cd src && echo $(env -C .. cat ../private/x)",
+    "cd src && tar -cC .. ../private/x",
     "cd src && echo $(true | env --chdir=.. cat ../private/x)",
     "cd src/sub && x=$(true|mv ../sub ../../new) && cat ../../private/x",
     "cd src/sub && mv ../sub ../../new && ls ../..",
