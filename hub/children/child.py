@@ -80,8 +80,8 @@ Learned: TypeAlias = Callable[[Ready], Collection[str]]
 class Child:
     """A connection to a child: one task runs `own`, others use `ready`, `request`, `ChildCall`.
 
-    `is_stopping`: the owner was asked to end the child, or the child has ended. `learned` is called
-    with each new state of the lists.
+    `is_stopping`: the owner was asked to end the child, or the child has ended. `closed` is set
+    when nothing of it is left. `learned` is called with each new state of the lists.
     """
 
     def __init__(
@@ -94,14 +94,13 @@ class Child:
         learned: Learned = lambda _ready: (),
     ) -> None:
         self._learned = learned
-        self.spec = answers.spec
-        self.answers = answers
+        self.spec, self.answers = answers.spec, answers
         self.state: ChildState = Starting()
         self._health = health or ChildHealth(answers.spec.name)
         self.hub, self._connect = hub, connect
         self.peer: Peer | None = None
         self.pid: int | None = None
-        self._started, self._stop = anyio.Event(), anyio.Event()
+        self._started, self._stop, self.closed = anyio.Event(), anyio.Event(), anyio.Event()
         self._opening: anyio.CancelScope | None = None
         self.is_stopping = False
         self.lists = ChildLists(hub, self.spec.start_timeout)
@@ -140,6 +139,7 @@ class Child:
         finally:
             self.stop()
             self._fall("the hub stopped it")
+            self.closed.set()
 
     def _fail(self, group: BaseException) -> None:
         """Fall for the first of these errors."""

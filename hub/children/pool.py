@@ -273,15 +273,19 @@ class ChildPool:
             learned=partial(self._learned, slot, tasks),
         )
         # What the child does is not done for the client that starts it: its log is not either.
-        Context().run(tasks.start_soon, self._own, slot, child, tasks)
+        Context().run(tasks.start_soon, self._own, slot, child, fallen, tasks)
         return child
 
-    async def _own(self, slot: ChildSlot, child: Child, tasks: TaskStarter) -> None:
-        """Run a child's task; a launched one waits for its turn, calls' servers first."""
+    async def _own(
+        self, slot: ChildSlot, child: Child, fallen: Child | None, tasks: TaskStarter
+    ) -> None:
+        """Run a child's task; a launched one waits for the end of `fallen`, then for its turn."""
         if slot.key.plan is None:
             await child.own()
             return
         try:
+            if fallen is not None:
+                await fallen.closed.wait()  # it may hold the same files
             async with self._starts.turn(lambda: slot.uses > 0):
                 tasks.start_soon(child.own)
                 await child.settled()

@@ -293,6 +293,34 @@ async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> Non
         assert at.children.known.last(slot) == Listing(tools=(READ,))
 
 
+async def test_a_child_is_started_again_only_when_nothing_is_left_of_the_last_one() -> None:
+    may_close = anyio.Event()
+
+    class LastingChild(FakeChild):
+        @asynccontextmanager
+        async def opened(
+            self, spec: ServerSpec, plan: LaunchPlan | None
+        ) -> AsyncGenerator[FakeLink]:
+            async with super().opened(spec, plan) as link:
+                try:
+                    yield link
+                finally:
+                    await may_close.wait()
+
+    fake = LastingChild(ECHO, answers={"initialize": failure(-1, "broken")})
+    async with home(fake) as at:
+        slot = at.lease(planned=plan_at())
+        assert "broken" in await at.failure_of(slot)
+        fake.answers = FakeChild(ECHO).answers
+        at.clock.advance(PAUSE)
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(at.children.obtain, slot)
+            await all_tasks_blocked()
+            assert len(fake.links) == 1
+            may_close.set()
+        assert (slot.state, len(fake.links)) == ("ready", 2)
+
+
 async def test_there_are_no_more_children_than_the_operator_wants() -> None:
     fake = FakeChild(ECHO, answers={"tools/call": SILENT})
     async with home(fake, max_children=2) as at:
