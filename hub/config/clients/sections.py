@@ -30,7 +30,7 @@ _THEIRS: Final = re.compile(
 _FILE: Final = re.compile(r"(?<!\$)\{(file:[^{}]+)\}")  # OpenCode
 _BARE: Final = re.compile(r"(?<![\w$\\])\$([A-Za-z_]\w*)")
 _WHOLE: Final = re.compile(r"((?:Bearer |Basic |Token )?)\$([A-Z_][A-Z0-9_]*)")
-_PLAIN: Final = re.compile(r"(?<!\$)\$\{(\w+)(?=\}|:-)")
+_PLAIN: Final = re.compile(r"(?<!\$)\$\{(\w+)\}")
 _SHELLS: Final = frozenset(
     {"sh", "bash", "zsh", "dash", "fish", "ksh", "cmd", "powershell", "pwsh"}
 )

@@ -57,7 +57,7 @@ def test_a_variable_that_the_entry_sets_itself_is_left_to_its_server() -> None:
         "${AUTH}",
         "${TOKEN}",
         "${BIN}",
-        "$${AUTH:-x}",
+        "${AUTH:-x}",
         "$${AUTH}",
     ]
     assert (made["command"], made["env"]["TOKEN"]) == ("${AUTH}", "${TOKEN}")
