@@ -42,10 +42,12 @@ _DENIES = re.compile(r"\b(?:no|not|never|without|instead)\b|n't\b", re.IGNORECAS
 _SLUG = re.compile(r"\bslug\b", re.IGNORECASE)
 _K8S = re.compile("k8s", re.IGNORECASE)
 _UNNAMED = re.compile("container|pod|host|server|machine")
-_IN_PAGE = re.compile(
-    r"selector|element|locator|xpath|\b(?:ref|uid|x|tab)\b|tab_?id", re.IGNORECASE
+_IN_NO_SHELL = re.compile(
+    r"selector|element|locator|xpath|\b(?:ref|uid|x|tab)\b|tab_?id"
+    r"|chat|channel|conversation|recipient|contact|thread",
+    re.IGNORECASE,
 )
-"""Where on a web page or a screen a text is typed."""
+"""Where on a web page or a screen a text is typed, or who reads a message."""
 _TEXTS = frozenset({Kind.PAYLOAD, Kind.NEUTRAL})
 
 
@@ -169,7 +171,7 @@ def _told_beside(members: Mapping[str, list[JsonObject]]) -> set[str]:
         # In the session of a terminal; a field of a web page is named, too.
         "enter": any(map(_is_enter, names))
         and any("session" in name.lower() for name in names)
-        and not any(map(_IN_PAGE.search, names)),
+        and not any(map(_IN_NO_SHELL.search, names)),
         "id": any(last_word(name) == "id" for name in names),
         "content": "content" in names,
         "patch": {"op", "path", "value"} <= names,

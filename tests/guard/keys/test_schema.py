@@ -1275,6 +1275,7 @@ def test_the_cells_of_a_table_are_no_files() -> None:
         ("send", ["text", "session_id"], False),
         ("send", ["text", "send_enter", "phone"], False),
         ("type", ["text", "press_enter", "selector", "sessionId"], False),
+        ("send_message", ["text", "press_enter", "session", "chat_id"], False),
         ("type", ["text", "pressEnter", "x", "y", "session_id"], False),
     ],
 )
