@@ -23,6 +23,7 @@ from hub.guard.text.sure_commands import (
     IS_OF_SHELL,
     KEYWORDS,
     LOOPS,
+    MOVES_PROGRAM,
     SET_BEFORE,
     CommandLine,
     Replacement,
@@ -58,12 +59,11 @@ _OPENS_NO_FOLDER = re.compile(
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _Places: TypeAlias = frozenset[str]
 _NONE, _MOST_PLACES = frozenset[str](), MOST_VALUES
-_MOVES_PROGRAM = re.compile(r"-\w*C(?! ?\d)|--(?:chdir|directory|cwd|wd|prefix)\b|-(?:exec|ok)dir")
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
     r"""\A(?:(-[A-Za-z])|['"]?(?:-{0,2}[\w-]+=)?)(?=\.\.(?:/|['"]?\Z))|(?<=[\s=])(?=\.\.[/\s)])"""
 )
-_PLAIN_INNER = re.compile(rf"(?!(?s:.*)[\s(](?:{_MOVES_PROGRAM.pattern}))[^'\\]*\$\([^'\\]*")
+_PLAIN_INNER = re.compile(rf"(?!(?s:.*)[\s(](?:{MOVES_PROGRAM.pattern}))[^'\\]*\$\([^'\\]*")
 """No script in quotes, which starts elsewhere itself, nor a program that does: `$(tar -C ..)`."""
 _ABOVE, _ABOVE_NAME = re.compile(r"(?:\.\./?)+"), re.compile(r"[^./].*/\.\.")
 _WILD_ABOVE = re.compile(r"(?=.*[*?\[{$])(?:[/$].|.*\.\.)|\{\}|xargs\Z")
@@ -390,7 +390,7 @@ def _climbs_of(command: SimpleCommand, at: str, first: str) -> Iterator[tuple[in
     # What such a program runs starts in the folder that stands behind its option.
     texts = [word.text for word in words]
     pairs = (" ".join(texts[n : n + 2]) for n in range(len(texts)))
-    moved = next((n for n, pair in enumerate(pairs) if _MOVES_PROGRAM.match(pair)), None)
+    moved = next((n for n, pair in enumerate(pairs) if MOVES_PROGRAM.match(pair)), None)
     for word in words if moved is None else words[moved : moved + 2]:
         for climb in _CLIMB.finditer(word.raw):
             if (climb.end() == 0 or climb[0] or _PLAIN_INNER.fullmatch(word.raw)) and (

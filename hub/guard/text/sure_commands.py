@@ -229,6 +229,11 @@ def goes_home(command: SimpleCommand, text: str) -> bool:
 
 SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
+MOVES_PROGRAM = re.compile(
+    r"-\w*C(?! ?\d)|-\w*D[ .]|--(?:c(?:h(?:di?r?)?)?|cwd|dir?\w*|wd|prefix?)\b|-(?:exec|ok)dir"
+    r"|chdir\b|[\w./]*tar\s+\w*C"
+)
+"""Signs that a program starts elsewhere: its option in a group, shortened or without a `-`."""
 CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
 """These make or remove folders, but not what a `..` alone names."""
 IS_OF_SHELL = CHANGES_FOLDERS | {
