@@ -24,15 +24,17 @@ from hub.guard.text.sure_commands import (
     KEYWORDS,
     LOOPS,
     MOVES_PROGRAM,
+    PLAIN_REMARK,
     SET_BEFORE,
     CommandLine,
     Replacement,
     harm_of,
     is_literal,
     may_hinder,
+    may_not_run,
+    remarks_behind,
     renames_programs,
     replaced,
-    stands_behind,
 )
 
 _NAMES_FOLDER = re.compile(r"(\"?)[\w./@+-]*\$[\w{}]+[\w./@+-]*\1")
@@ -58,6 +60,7 @@ _OPENS_NO_FOLDER = re.compile(
 )
 """Without a shell these open no folder behind another word that they do not know, such as `&&`."""
 _Places: TypeAlias = frozenset[str]
+_Disk: TypeAlias = tuple[Callable[[str], bool], Callable[[str], bool], Callable[..., list[str]]]
 _NONE, _MOST_PLACES = frozenset[str](), MOST_VALUES
 _CLIMB = re.compile(
     # At the start of a word, or of one in `$(...)`.
@@ -80,33 +83,38 @@ def from_entered_folders(
     """Return a command with the folder that its `..` start in before them.
 
     `enters`: whether a folder is there, wherever a relative path can start; `makes`: whether
-    `mkdir -p` surely makes it, if it is not there; `finds`: what stands for all that a wildcard
-    finds in a folder.
+    `mkdir -p` surely makes it, if it is not there; `finds`: what a wildcard finds in a folder.
     For `cd a && ls ..` it is `cd a && ls a/..`, and so for `cd a; ls ..` if `a` is there. It is
     `ls {.,a}/..` where nobody knows whether `cd` was done.
     """
     moves = ".." in command and re.search("cd |pushd ", command) and "CDPATH" not in env
     if not moves or _OTHER_CD.search(without_quotes(command)):
         return command
-    line = CommandLine.of(command)
-    commands = line.sure if not renames_programs(command) else []
-    is_aside = any("&" in {*one.signs, one.after} for one in commands)
-    # What is aside may move the folder of another one; a `cd` that gets a remark is not done.
-    if (is_aside and "mv" in command) or any(
-        stands_behind(command, start) and "'" not in command[start:end]
-        for start, end in line.script.remarks
+    line, disk = CommandLine.of(command), (enters, makes, finds)
+    climbs, behind = _climbs_in(line, env, disk), remarks_behind(command, line.script)
+    # A shell that knows no remarks gives them to the commands: it must go the same way.
+    if behind and not (
+        all(map(PLAIN_REMARK.fullmatch, behind))
+        and _climbs_in(CommandLine.of(command, remarks=False), env, disk) == climbs
     ):
         return command
+    return replaced(command, (Replacement(start, start, folder) for start, folder in climbs))
+
+
+def _climbs_in(line: CommandLine, env: Mapping[str, str], disk: _Disk) -> list[tuple[int, str]]:
+    commands = line.sure if not renames_programs(line.text) else []
+    is_aside = any("&" in {*one.signs, one.after} for one in commands)
+    if is_aside and "mv" in line.text:  # it may move the folder that another command is in
+        return []
     words = [word.raw for one in commands[:1] for word in one.given]
     words = list(dropwhile(SET_BEFORE.match, words)) or ["cd"]
     if not (words[0] in IS_OF_SHELL or _OPENS_NO_FOLDER.match(" ".join(words))):
-        return command
-    values = folders_given(command, commands, env)
-    disk, in_code = (enters, makes, finds), partial(climbs_in_code, command, line.script.documents)
+        return []
+    values = folders_given(line.text, commands, env)
+    in_code = partial(climbs_in_code, line.text, line.script.documents)
     ways = (_Walk(commands, values, disk, is_careful=how) for how in (False, True))
     found = (way.climbs(words[0], in_code) for way in ways)
-    climbs = next((one for one in found if one is not None), None) or []
-    return replaced(command, (Replacement(start, start, folder) for start, folder in climbs))
+    return next((one for one in found if one is not None), None) or []
 
 
 class _LostError(Exception):
@@ -142,7 +150,7 @@ class _Walk:
         self,
         commands: list[SimpleCommand],
         values: dict[str, list[str]],
-        disk: tuple[Callable[[str], bool], Callable[[str], bool], Callable[[str, str], list[str]]],
+        disk: _Disk,
         *,
         is_careful: bool,
     ) -> None:
@@ -269,7 +277,7 @@ class _Walk:
             raise _LostError
         one = self._open[-1]
         done, failed = one.done | self._done | one.other, one.failed | self._failed
-        if command is not None and _may_not_run(command):
+        if command is not None and may_not_run(command):
             failed |= one.entry
         if word == "done" and not all(map(partial(self._starts_again, one.entry), done | failed)):
             raise _LostError
@@ -304,7 +312,7 @@ class _Walk:
         if not _PROGRAM.fullmatch(program) or _may_move(words, self._entry):
             raise _LostError
         ends = program in {"exit", "break", "continue"}
-        is_plain = not (behind[1:] or "".join(behind).strip("0123456789") or _may_not_run(command))
+        is_plain = not (behind[1:] or "".join(behind).strip("0123456789") or may_not_run(command))
         if ends and program != "exit":
             self._leave(is_plain=is_plain and not behind)
         rest = _NONE if ends and is_plain else self._entry
@@ -320,7 +328,7 @@ class _Walk:
     def _make(self, command: SimpleCommand, words: list[str]) -> None:
         """Note the folders that `mkdir` surely makes, if they are not there."""
         names = [word for word in words if word not in {"-p", "-v", "-pv"}]
-        if all(map(_PLAIN_FOLDER.fullmatch, names)) and not _may_not_run(command):
+        if all(map(_PLAIN_FOLDER.fullmatch, names)) and not may_not_run(command):
             made = {normpath(f"{at}/{name}") for at in self._entry for name in names}
             above = {one.rpartition("/")[0] for one in made} - {"", *self._made}
             if {"-p", "-pv"} & {*words} or all(map(self._enters, above)):
@@ -354,20 +362,12 @@ class _Walk:
         )
         is_there = is_there and not any(map(_ABOVE_NAME.search, folders))
         is_sure = is_known and (is_there or all(map(_ABOVE.fullmatch, folders)))
-        is_sure = is_sure and not _may_not_run(command)
+        is_sure = is_sure and not may_not_run(command)
         self._end(there, _NONE if is_sure else self._entry, command.after)
 
     @staticmethod
     def _is_kept(folder: str, harm: int, is_there: Callable[[str], bool]) -> bool:
         return GONE[harm].search(folder) is None and is_there(folder)
-
-
-def _may_not_run(command: SimpleCommand) -> bool:
-    """Return whether a shell that cannot open a file, or set a variable, runs no such command."""
-    return any(
-        word.text not in {"/dev/null", "1", "2"} if word.operator else SET_BEFORE.match(word.raw)
-        for word in command.words
-    )
 
 
 def _may_move(words: list[CommandWord], places: _Places) -> bool:

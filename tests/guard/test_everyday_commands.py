@@ -1042,6 +1042,8 @@ TEXTS_OUT = [
     "printf 'cat ../private/x' > x.py && go test -exec 'sh x.py' ./...",
 ]
 ENTERED = [
+    "set -e # stop\ncd src\nls ../src",
+    "echo start  # note this\ncd src && ls ../src",
     "for d in */; do cd $d; make; cd ..; done",
     'for d in */; do (cd "$d" && make); done; for d in */; do cd $d && npm test && cd ..; done',
     "for d in src/s*/ build; do echo $d; done; cd src; for d in s*; do echo $d/x; done",
@@ -1128,6 +1130,9 @@ ENTERED = [
     "cd src && (go run a.go > a.log 2>&1 &) && sleep 2 && cd ..",
 ]
 ENTERED_OUT = [
+    "set -e # stop\ncd src # go\ncat ../private/x",
+    "D=src # out\ncd $D\ncat ../private/x",
+    "mkdir -p q # new\ncd q # go\ncat ../private/x",
     "cd src # it's\ncat ../../private/x",
     "x=$(git branch | xargs rm -r src); cd src; cat ../private/x",
     "cd src && tar -xf $(tar -C .. -cf x ../private) x",

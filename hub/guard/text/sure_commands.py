@@ -99,9 +99,9 @@ class CommandLine(NamedTuple):
     sure: list[SimpleCommand]
 
     @classmethod
-    def of(cls, text: str) -> CommandLine:
-        """Return what a text consists of."""
-        script = parsed(text, remarks=True)
+    def of(cls, text: str, *, remarks: bool = True) -> CommandLine:
+        """Return what a text consists of; for a shell that knows no remarks if not `remarks`."""
+        script = parsed(text, remarks=remarks)
         return cls(text, script, _surely_run(text, script))
 
     @property
@@ -142,6 +142,16 @@ def _is_remark_anywhere(text: str, start: int, end: int) -> bool:
     quote = text.find("'", start, end)
     is_open = quote < 0 or text.find("'", quote + 1) < 0
     return is_open and not _RUN_IN_REMARK.search(text, start, end)
+
+
+PLAIN_REMARK = re.compile(r"#+(?:[ \t]+\w[\w.,:-]*)+[ \t]*")
+"""The plain words of a remark, none of which is an option or expanded."""
+
+
+def remarks_behind(text: str, script: Script) -> list[str]:
+    """Return the remarks that a command may get as words, as they stand in one line with it."""
+    found = [text[start:end] for start, end in script.remarks if stands_behind(text, start)]
+    return [one for one in found if "'" not in one]
 
 
 def stands_behind(text: str, start: int) -> bool:
@@ -245,8 +255,8 @@ _KEEP_ALL = IS_OF_SHELL - {"rm", "set"} | {
     *("printf", "ls", "cat", "head", "tail", "wc", "grep", "rg", "touch", "sleep", "date", "which"),
     *("exit", "break", "continue", "until", "false", "curl", "jq", "diff", "tee", "stat", "ps"),
 }
-_SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+")
-"""Not `set -r`, which forbids `cd`."""
+_SETS = re.compile(r"set(?: -[eux]+| -[eux]*o (?:pipefail|errexit|nounset|xtrace))+(?: #.*)?")
+"""Not `set -r`, which forbids `cd`; a remark is no option to a shell that knows none."""
 _KEEP_FOLDERS = re.compile(
     rf"(?!.*clean)(?:(?:{DEVELOPS}|make|(?:python3?|node)(?! -)|cmake(?! -E)|ctest|pip3? install"
     r"|git (?:add|commit|diff|fetch|log|push|show|status|tag"
@@ -296,4 +306,12 @@ def may_hinder(command: SimpleCommand) -> bool:
         or not {"touch", "tee", "curl", "printf"}.isdisjoint(words)
         or any("PATH" in word.text or _OUTPUT.match(word.text) for word in command.words)
         or any(word.operator and word.text not in {"/dev/null", "1", "2"} for word in command.words)
+    )
+
+
+def may_not_run(command: SimpleCommand) -> bool:
+    """Return whether a shell that cannot open a file, or set a variable, runs no such command."""
+    return any(
+        word.text not in {"/dev/null", "1", "2"} if word.operator else SET_BEFORE.match(word.raw)
+        for word in command.words
     )
