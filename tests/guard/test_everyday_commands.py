@@ -1139,6 +1139,7 @@ ENTERED_OUT = [
     "cd src && echo $(env -C .. cat ../private/x)",
     "cd src && tar -cC .. ../private/x",
     "cd src && tar cC .. ../private/x",
+    "cd src && mkdir 0 && tar -C 0/../.. -c ../private/x",
     "cd src && echo $(tar cfC - .. ../private/x)",
     "cd src && env --ch=.. cat ../private/x",
     "cd src && echo $(env --c=.. cat ../private/x)",

@@ -240,8 +240,8 @@ def goes_home(command: SimpleCommand, text: str) -> bool:
 SET_BEFORE = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
 ACTIVATES = re.compile(r"(?:\.|source) [\w./-]+/activate")
 MOVES_PROGRAM = re.compile(
-    r"-\w*C(?! ?\d)|-\w*D[ .]|--(?:c(?:h(?:di?r?)?)?|cwd|dir?\w*|wd|prefix?)\b|-(?:exec|ok)dir"
-    r"|chdir\b|[\w./]*tar\s+\w*C"
+    r"-\w*C(?! ?\d+(?:[\s)]|\Z))|-\w*D[ .]|--(?:c(?:h(?:di?r?)?)?|cwd|di(?:r\w*)?|wd|prefix?)\b"
+    r"|-(?:exec|ok)dir|chdir\b|[\w./]*tar\s+\w*C"
 )
 """Signs that a program starts elsewhere: its option in a group, shortened or without a `-`."""
 CHANGES_FOLDERS = frozenset({"mkdir", "rm"})
