@@ -43,7 +43,7 @@ class Needed(Struct, frozen=True):
     """A call needs the roots; the hub can ask the client through that call.
 
     `is_to_show`: it shows them, so it waits for a new request if the last one failed, and no roots
-    are known.
+    are known. Other calls do not.
     """
 
     now: float
@@ -220,6 +220,11 @@ class State(Struct, frozen=True):
             case NotConnected() | Undeclared() | Settled() | SessionClosed():
                 return None
 
+    @property
+    def is_retrying(self) -> bool:
+        """Whether a request is in flight that follows a failed one, and no roots are known."""
+        return isinstance(self.phase, Asking) and self.failed is not None and self.last is None
+
 
 Step: TypeAlias = tuple[State, tuple[Effect, ...]]
 
@@ -297,17 +302,14 @@ def _debounce(state: State, began: float, now: float) -> Step:
 
 
 def _needed(state: State, event: Needed) -> Step:
-    is_retried = event.is_to_show and state.last is None and state.failed is not None
-    if is_retried:
-        state = replace(state, failed=None)
+    is_due = event.is_to_show and state.last is None
+    is_due = is_due or event.now - state.failed_at >= RETRY_AFTER
     match state.phase:
         case Unasked() | Debouncing():
             return _ask(state)
         case Asking(changed) if changed:
             return replace(state, phase=Asking(changed=True, wanted=True)), ()
-        case Settled() if is_retried:
-            return _ask(state)
-        case Settled() if state.failed is not None and event.now - state.failed_at >= RETRY_AFTER:
+        case Settled() if state.failed is not None and is_due:
             return _ask(state)
         case _:
             return state, ()

@@ -172,6 +172,8 @@ class ClientRoots:
 
     async def _arrival(self, outlet: Outlet, *, is_to_show: bool) -> None:
         self._feed(Needed(self._clock(), is_to_show), outlet)
+        while is_to_show and self.state.is_retrying:
+            await self._moved.wait()
         number = self.state.awaits
         if number is None or self._arrived(number):
             return

@@ -5,16 +5,18 @@ import os
 import sys
 from pathlib import Path
 
+import anyio
 import jsonschema
 import pytest
 
 from hub.calls.builtin_tools import BUILTINS, GET_ROOTS, get_roots
 from hub.guard.policy import Mode, Policy
-from hub.jsonrpc.messages import Failure
+from hub.jsonrpc.messages import Failure, Request
 from hub.roots.effective import OperatorRoots
 from hub.sessions.operator import ConfigState
 from hub.values import Json, JsonObject
-from tests.kit.fakes import ECHO, READ, FakeChild, FakeClock, failure
+from tests.kit.fakes import ECHO, READ, SILENT, FakeChild, FakeClock, failure
+from tests.kit.loops import all_tasks_blocked
 from tests.kit.rigs import RigClient, launched, remote, rig, roots_at
 from tests.kit.trees import plant
 
@@ -237,3 +239,25 @@ async def test_it_asks_anew_for_roots_that_could_not_be_read_before(top: Path) -
             found = (await client.call(GET_ROOTS))["structuredContent"]
             assert isinstance(found, dict)
             assert found["filePaths"] == paths
+
+
+async def test_other_calls_do_not_wait_for_what_it_asks_anew(top: Path) -> None:
+    async with rig({"files": remote()}, {"files": FakeChild(READ)}) as at:
+        client = at.client(top / "a")
+        client.answers["roots/list"] = DENIED
+        await client.call(GET_ROOTS)
+        client.answers["roots/list"] = SILENT
+        waiting = anyio.CancelScope()
+
+        async def show() -> None:
+            with waiting:
+                await client.call(GET_ROOTS)
+
+        at.tasks.start_soon(show)
+        await all_tasks_blocked()
+        answered = client.outlet.messages[-1]
+        assert isinstance(answered, Request), "it asks anew"
+        with anyio.fail_after(1):
+            refused = await client.call("read", {"path": f"{top}/b/f"})
+        assert refused["isError"] is True
+        waiting.cancel()

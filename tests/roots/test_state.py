@@ -252,13 +252,14 @@ def test_after_a_failure_a_call_asks_again_in_the_background_but_not_at_once() -
     assert not played.state.stale
 
 
-def test_after_a_failure_a_call_that_shows_the_roots_asks_at_once_and_is_waited_for() -> None:
+def test_after_a_failure_a_call_that_shows_the_roots_asks_at_once_and_others_do_not_wait() -> None:
     played = Played(ClientReady(declares_roots=True), Needed(1.0), Failed(1, "denied", 10.0))
     shows = Needed(10.0, is_to_show=True)
     assert played.play(shows) == [Ask(2)]
-    assert played.state.awaits == 2
+    assert (played.state.is_retrying, played.state.awaits) == (True, None)
     assert played.play(shows) == [], "one request at a time"
     assert played.play(RootsAnswered(2, A, 11.0)) == [Publish()]
+    assert not played.state.is_retrying
     played.play(Changed(12.0), Needed(12.1), Failed(3, "denied", 12.2))
     assert played.play(shows) == [], "roots are known, if old ones"
 
@@ -266,9 +267,10 @@ def test_after_a_failure_a_call_that_shows_the_roots_asks_at_once_and_is_waited_
 def test_a_call_that_shows_the_roots_waits_for_what_is_asked_in_the_background() -> None:
     played = Played(ClientReady(declares_roots=True), Needed(1.0), Failed(1, "denied", 10.0))
     played.play(Needed(10 + RETRY_AFTER))
-    assert played.state.awaits is None
     assert played.play(Needed(10 + RETRY_AFTER, is_to_show=True)) == []
-    assert played.state.awaits == 2
+    assert played.state.is_retrying
+    played.play(Failed(2, "denied", 41.0))
+    assert not played.state.is_retrying
 
 
 @pytest.mark.parametrize(
