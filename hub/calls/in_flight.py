@@ -137,8 +137,8 @@ class InFlightCall(ClientCaller, eq=False, kw_only=True):
                 result = failed(self.route.resolved.to.method, objection)
             if self.route.is_modern:
                 result = self.route.complete(result)
-            else:
-                result = for_legacy(result, self.route.resolved.to.route.definition)
+            elif "outputSchema" in (tool := self.route.resolved.to.route.definition):
+                result = for_legacy(result, tool)
             self.audit.write("admitted" if objection is None else "failed", objection)
             self._answer(Response(self.request.id, result))
         except RpcError as exc:
