@@ -190,7 +190,8 @@ def _of_rejected(rejected: Collection[Rejected]) -> NoRoots:
         fix = "Open the folder anew in the client, or connect the client anew."
     elif any(one.startswith(INACCESSIBLE) for one in reasons):
         fix = (
-            "If the client, or the hub, runs in a container or on another machine: mount the "
+            "If it was made since it was shared, open it anew in the client, or connect the client "
+            "anew. If the client, or the hub, runs in a container or on another machine: mount the "
             "folders here under the same paths, or run the hub beside the client. Or have the "
             f"client share no roots, and {_NAME_FOLDERS}."
         )

@@ -41,6 +41,13 @@ NOBODY = OperatorRoots(when_missing="deny")
             "container",
         ),
         (
+            shared(GONE),
+            NOBODY,
+            "The client shares 1 folder, and it cannot be used on the hub's machine: "
+            "file:///home/me/project: Path is not accessible.",
+            "If it was made since it was shared, open it anew in the client",
+        ),
+        (
             shared(GONE, UNSAFE),
             NOBODY,
             "The client shares 2 folders, and none of them can be used on the hub's machine: "
