@@ -127,7 +127,7 @@ class Child:
                     self._opening.deadline = math.inf
                     try:
                         await self._keep(link)
-                    except* Exception as group:  # noqa: BLE001 - as below
+                    except* Exception as group:  # noqa: BLE001 - only this child is affected
                         self._fail(group)  # at once: closing the connection may take seconds
                     finally:
                         if self.peer is not None:

@@ -70,7 +70,8 @@ async def shake_hands(peer: Peer, hub: HubDeclaration, era: EraChoice) -> Server
     `auto` begins with `initialize`: nearly every server in use supports it, and some servers exit
     or fall silent when anything else comes first. A server without it answers with an error, of
     whatever code, or with a version that has no handshake; then the hub sends `server/discover`. If
-    that is refused as well, or not answered within `PATIENCE` seconds, the first error counts.
+    that is refused as well, or not answered within `PATIENCE` seconds, the first error counts,
+    unless the child speaks none of the hub's versions: that says more.
 
     There is no other time limit here: the caller sets one.
 

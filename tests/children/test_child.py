@@ -291,22 +291,6 @@ class PrintingChild(FakeChild):
             link.close()
 
 
-class LingeringChild(FakeChild):
-    """A child whose connection is not closed before `may_close`."""
-
-    def __init__(self, *tools: JsonObject, answers: dict[str, Answer]) -> None:
-        super().__init__(*tools, answers=answers)
-        self.may_close = anyio.Event()
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncGenerator[FakeLink]:
-        async with super().connect() as link:
-            try:
-                yield link
-            finally:
-                await self.may_close.wait()
-
-
 @pytest.mark.parametrize(
     ("answers", "reason"),
     [
@@ -317,7 +301,8 @@ class LingeringChild(FakeChild):
 async def test_who_waits_for_a_start_that_fails_does_not_wait_until_it_is_cleaned_up(
     answers: dict[str, Answer], reason: str
 ) -> None:
-    fake = LingeringChild(answers=answers)
+    fake = FakeChild(answers=answers)
+    fake.may_close = anyio.Event()
     async with owned(fake, replace(SPEC, start_timeout=0.01)) as child:
         with anyio.fail_after(5):
             assert reason in await error_of(child)
@@ -422,20 +407,6 @@ async def test_calls_of_a_child_that_is_stopped_fail() -> None:
     assert "the hub stopped it" in errors[0]
 
 
-class SlowToClose(FakeChild):
-    """A child whose connection is closed once `may_close` is set."""
-
-    may_close: anyio.Event
-
-    @asynccontextmanager
-    async def connect(self) -> AsyncGenerator[FakeLink]:
-        async with super().connect() as link:
-            try:
-                yield link
-            finally:
-                await self.may_close.wait()
-
-
 class BreakingLessee(RecordingLessee):
     """A user of a child that breaks down when it is told something."""
 
@@ -444,19 +415,19 @@ class BreakingLessee(RecordingLessee):
 
 
 async def test_calls_fail_at_once_where_what_nobody_foresaw_ends_their_child() -> None:
-    fake = SlowToClose(ECHO, answers={"tools/call": SILENT})
-    fake.may_close = anyio.Event()
+    fake = FakeChild(ECHO, answers={"tools/call": SILENT})
+    fake.may_close = may_close = anyio.Event()
     user = BreakingLessee()
     async with anyio.create_task_group() as callers, owned(fake, user=user) as child:
 
         async def calling() -> None:
             assert "went away during the call" in await error_of(child)
-            fake.may_close.set()
+            may_close.set()
 
         callers.start_soon(calling)
         await (await fake.connected()).request("tools/call")
         fake.link.notify("notifications/message", {"level": "info", "data": "x"})
-        await fake.may_close.wait()
+        await may_close.wait()
 
 
 async def test_a_child_that_is_not_there_yet_cannot_be_asked() -> None:

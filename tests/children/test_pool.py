@@ -294,20 +294,8 @@ async def test_a_child_that_does_not_start_is_not_started_at_once_again() -> Non
 
 
 async def test_a_child_is_started_again_only_when_nothing_is_left_of_the_last_one() -> None:
-    may_close = anyio.Event()
-
-    class LastingChild(FakeChild):
-        @asynccontextmanager
-        async def opened(
-            self, spec: ServerSpec, plan: LaunchPlan | None
-        ) -> AsyncGenerator[FakeLink]:
-            async with super().opened(spec, plan) as link:
-                try:
-                    yield link
-                finally:
-                    await may_close.wait()
-
-    fake = LastingChild(ECHO, answers={"initialize": failure(-1, "broken")})
+    fake = FakeChild(ECHO, answers={"initialize": failure(-1, "broken")})
+    fake.may_close = may_close = anyio.Event()
     async with home(fake) as at:
         slot = at.lease(planned=plan_at())
         assert "broken" in await at.failure_of(slot)

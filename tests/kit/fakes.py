@@ -471,7 +471,8 @@ class FakeChild:
 
     An answer is a result (bytes: exactly these), a `Failure`, `SILENT`, or a function of the
     request. A child that `is_full` takes nothing at once; one that `is_stuck` reads nothing.
-    What one that `is_read_at_once` says is read without a pause.
+    What one that `is_read_at_once` says is read without a pause. A connection to one with
+    `may_close` is not closed before that.
     """
 
     def __init__(
@@ -488,6 +489,7 @@ class FakeChild:
         self.is_full = False
         self.is_stuck = False
         self.is_read_at_once = False
+        self.may_close: anyio.Event | None = None
         self.answers: dict[str, Answer | Script] = {
             **self._greeting(era, capabilities or {"tools": {"listChanged": True}}),
             "tools/list": {"tools": list[Json](tools)},
@@ -571,7 +573,11 @@ class FakeChild:
         self.links.append(link)
         self.signals.moved()
         try:
-            yield link
+            try:
+                yield link
+            finally:
+                if self.may_close is not None:
+                    await self.may_close.wait()
         finally:
             link.close()
             self.closed += 1
